@@ -1,0 +1,1 @@
+//! Talks to a node and checks what it is told.

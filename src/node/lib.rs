@@ -1,0 +1,1 @@
+//! Configuration, services and commands of the plasma binary.

@@ -1,0 +1,1 @@
+//! Admits, verifies, orders and bounds pending transfers.

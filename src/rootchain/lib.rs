@@ -1,0 +1,1 @@
+//! Contract bindings, the finality-aware event follower and the relayer.

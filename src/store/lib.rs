@@ -1,0 +1,1 @@
+//! Versioned, authenticated key-values on disk. Knows nothing of coins.

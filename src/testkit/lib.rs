@@ -1,0 +1,1 @@
+//! Fakes of the outside world and generators for tests.
