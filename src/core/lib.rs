@@ -21,6 +21,7 @@ pub mod keccak;
 pub mod proposal;
 pub mod signature;
 pub mod smt;
+pub mod state;
 pub mod transfer;
 pub mod tx;
 pub mod validators;
