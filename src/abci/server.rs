@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -193,10 +193,7 @@ impl Handle {
 
     /// Waits for the next end of a connection; `None` after the time.
     pub fn next_end(&self, timeout: Duration) -> Option<ConnectionEnd> {
-        match self.ends.recv_timeout(timeout) {
-            Ok(end) => Some(end),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.ends.recv_timeout(timeout).ok()
     }
 
     /// Stops: no new connection and no new request; the calls that run are finished. Removes
