@@ -15,6 +15,7 @@ pub mod code;
 pub mod coin;
 pub mod domain;
 pub mod event;
+pub mod event_window;
 pub mod exit;
 pub mod extension;
 pub mod keccak;
