@@ -55,7 +55,7 @@ pub struct Execution<'a, V, R> {
     certified: Option<BlockNumber>,
     frozen: Vec<CoinId>,
     thawed: Vec<CoinId>,
-    gone: Vec<CoinId>,
+    gone: Vec<(CoinId, Address)>,
 }
 
 /// The old owner and the digest of a transfer that executes, or why it does not.
@@ -227,18 +227,11 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
         let applied = match RootEvent::decode(e) {
             None => false,
             Some(RootEvent::Deposited(deposit)) => self.apply_deposit(deposit),
-            Some(RootEvent::ExitStarted(coin)) => self
-                .mark(coin, |record| !std::mem::replace(&mut record.frozen, true))?
-                .inspect(|changed| self.frozen.extend(changed.then_some(coin)))
-                .is_some(),
-            Some(RootEvent::Thawed(coin)) => self
-                .mark(coin, |record| std::mem::replace(&mut record.frozen, false))?
-                .inspect(|changed| self.thawed.extend(changed.then_some(coin)))
-                .is_some(),
-            Some(RootEvent::ExitFinalized(coin)) => self
-                .mark(coin, |record| !std::mem::replace(&mut record.gone, true))?
-                .inspect(|changed| self.gone.extend(changed.then_some(coin)))
-                .is_some(),
+            Some(
+                event @ (RootEvent::ExitStarted(coin)
+                | RootEvent::Thawed(coin)
+                | RootEvent::ExitFinalized(coin)),
+            ) => self.mark(coin, event)?,
         };
         if !applied {
             self.tip.ignored += 1;
@@ -259,21 +252,28 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
         true
     }
 
-    /// Changes the flags of a coin that is known and not gone; `change` tells whether it did.
-    fn mark(
-        &mut self,
-        coin: CoinId,
-        change: impl FnOnce(&mut CoinRecord) -> bool,
-    ) -> Result<Option<bool>, ReadError> {
-        let Some(Coin { mut record, .. }) = self.coin(coin)? else { return Ok(None) };
-        if record.gone {
-            return Ok(None);
+    /// Changes the flags of a coin; false if it is unknown or gone.
+    fn mark(&mut self, coin: CoinId, event: RootEvent) -> Result<bool, ReadError> {
+        let Some(Coin { record: before, .. }) = self.coin(coin)? else { return Ok(false) };
+        if before.gone {
+            return Ok(false);
         }
-        let changed = change(&mut record);
-        if changed {
+        let mut record = before;
+        match event {
+            RootEvent::ExitStarted(_) => record.frozen = true,
+            RootEvent::Thawed(_) => record.frozen = false,
+            RootEvent::ExitFinalized(_) => record.gone = true,
+            RootEvent::Deposited(_) => return Ok(false),
+        }
+        if record != before {
             self.coins.insert(coin, record);
+            match event {
+                RootEvent::ExitStarted(_) => self.frozen.push(coin),
+                RootEvent::Thawed(_) => self.thawed.push(coin),
+                _ => self.gone.push((coin, record.owner)),
+            }
         }
-        Ok(Some(changed))
+        Ok(true)
     }
 
     /// A coin as this height has left it so far.
@@ -290,9 +290,9 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
 
     /// Has the signers of all transfers that can still execute recovered in one batch, for a
     /// verifier that works in parallel and remembers. Changes no verdict.
-    pub fn warm(&self, txs: &[Tx]) -> Result<(), ReadError> {
+    pub fn warm<'t>(&self, txs: impl Iterator<Item = &'t Tx>) -> Result<(), ReadError> {
         let mut signed = Vec::new();
-        for transfer in txs.iter().flat_map(Tx::transfers) {
+        for transfer in txs.flat_map(Tx::transfers) {
             let coin = self.coin(transfer.coin)?;
             if let Ok(t) = judge(transfer, coin.as_ref(), self.block, &self.chain.domain) {
                 signed.push((t.transfer.digest(&self.chain.domain), t.signature));
@@ -300,6 +300,20 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
         }
         self.verifier.recover_all(&signed);
         Ok(())
+    }
+
+    /// Plasma blocks that a transaction's coins have rested: the fewest of its members that may
+    /// still execute, signatures aside; none if there is no such member.
+    pub fn rested(&self, tx: &Tx) -> Result<Option<u64>, ReadError> {
+        let mut fewest = None;
+        for transfer in tx.transfers() {
+            let coin = self.coin(transfer.coin)?;
+            if let Ok(t) = judge(transfer, coin.as_ref(), self.block, &self.chain.domain) {
+                let rested = self.block - t.transfer.prev_block;
+                fewest = Some(fewest.map_or(rested, |least: u64| least.min(rested)));
+            }
+        }
+        Ok(fewest)
     }
 
     /// Executes a transaction, or changes nothing.
@@ -466,7 +480,7 @@ pub fn execute<B: AsRef<[u8]>>(
         execution.certificate(certificate)?;
     }
     execution.events(&proposal.observations, &proposal.events)?;
-    execution.warm(&parsed)?;
+    execution.warm(parsed.iter())?;
     let mut results = Vec::with_capacity(parsed.len());
     for (i, tx) in parsed.iter().enumerate() {
         let index = i + 1;

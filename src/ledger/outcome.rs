@@ -58,8 +58,8 @@ pub struct Outcome {
     pub frozen: Vec<CoinId>,
     /// Coins thawed.
     pub thawed: Vec<CoinId>,
-    /// Coins whose exit won.
-    pub gone: Vec<CoinId>,
+    /// Coins whose exit won, with their last owner.
+    pub gone: Vec<(CoinId, Address)>,
 }
 
 /// The rule that a block breaks (protocol.md section 6, "ProcessProposal").

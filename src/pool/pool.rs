@@ -172,7 +172,7 @@ impl Pool {
         for coin in &outcome.frozen {
             inner.kill(*coin, Code::Frozen);
         }
-        for coin in &outcome.gone {
+        for (coin, _) in &outcome.gone {
             inner.kill(*coin, Code::Gone);
         }
         inner.commits += 1;
