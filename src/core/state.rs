@@ -2,8 +2,8 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `01`, depositId:8 | firstCoin:8, count:2, owner:20, kind:1, token:20, tokenId:32, value:32, depositBlock:8 |
-//! | `02`, coin:8 | owner:20, block:8, hash:32, maxBlock:8, signature:64, flags:1 (1 frozen, 2 gone) |
+//! | `01`, depositId:8 | a [`Deposit`] after its id, in order: see [`encode_deposit`] |
+//! | `02`, coin:8 | a [`CoinRecord`], in order; flags:1 (1 frozen, 2 gone) |
 //! | `03` | see [`Tip`], eleven fields in order |
 //! | `04`, n:8 | root:32, chainHash:32, height:8 |
 //! | `05`, n:8 | certificate |
@@ -62,7 +62,8 @@ pub fn key_number(key: &[u8], prefix: u8) -> Option<u64> {
     (*first == prefix).then(|| number.try_into().ok().map(u64::from_be_bytes))?
 }
 
-/// Value of a deposit; its id is in the key.
+/// Value of a deposit, whose id is in the key: firstCoin:8, count:2, owner:20, kind:1, token:20,
+/// tokenId:32, value:32, depositBlock:8.
 pub fn encode_deposit(d: &Deposit) -> Vec<u8> {
     let mut out = Vec::with_capacity(123);
     out.extend_from_slice(&d.first_coin.to_be_bytes());
@@ -97,7 +98,8 @@ pub fn decode_deposit(deposit_id: u64, value: &[u8]) -> Result<Deposit, WireErro
 const FLAG_FROZEN: u8 = 1;
 const FLAG_GONE: u8 = 2;
 
-/// A coin that has moved or was frozen at least once.
+/// A coin that has moved or was frozen at least once: owner:20, block:8, hash:32, maxBlock:8,
+/// signature:64, flags:1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CoinRecord {
     /// The owner.

@@ -6,7 +6,7 @@
 //! | form | bytes |
 //! |---|---|
 //! | wire `T` | varint coin, newOwner:20, varint maxBlock, signature:64 |
-//! | full `X` | coin:8, prevBlock:8, prevHash:32, newOwner:20, maxBlock:8, signature:64 (big-endian) |
+//! | full `X` | coin:8, prevBlock:8, prevHash:32, newOwner:20, maxBlock:8, signature:64 |
 //!
 //! The wire form omits what it spends: the node takes it from the coin's state, so the same bytes
 //! mean different messages in different states and are never the key of a verdict.

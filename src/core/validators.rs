@@ -1,7 +1,8 @@
 //! The validators' root keys and their powers (protocol.md section 4).
 //!
 //! A set is ordered by power descending, then address ascending; a validator's index is its
-//! position in that order, never CometBFT's. `setHash = keccak(id:8 || (address:20 || power:8)...)`.
+//! position in that order, never CometBFT's.
+//! `setHash = keccak(id:8 || (address:20 || power:8)...)`.
 
 use alloy_primitives::{Address, B256, keccak256};
 

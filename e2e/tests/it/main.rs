@@ -1,0 +1,1 @@
+//! Black-box tests over real processes.
