@@ -17,10 +17,13 @@
 //! The file carries no checksum: a proof is verified against its root before it is handed out, and
 //! a file that yields a wrong one is rebuilt from the store.
 
+use std::ops::Range;
+
 use alloy_primitives::B256;
 
 use crate::smt::{
-    End, Hashed, Item, Leaf, LevelEntry, Proof, ProofBuilder, Subtree, descend, hash_leaves,
+    DEPTH_MAX, End, Hashed, Item, Leaf, LevelEntry, Proof, ProofBuilder, Subtree, descend,
+    hash_leaves,
 };
 use crate::wire::{Reader, WireError};
 use crate::{BlockNumber, CoinId};
@@ -230,8 +233,9 @@ struct Stored {
     hash: B256,
 }
 
-/// Proves `coin` in or out of the block whose archive file `read(offset, length)` reads. The
-/// caller verifies the proof before it hands it out.
+/// Proves `coin` in or out of the block whose archive file `read(offset, length)` reads: at most
+/// 3,072 bytes at a time, also from a damaged file, and never more than the file should have, so
+/// that `read` fails past its end. The caller verifies the proof before it hands it out.
 pub fn prove<E>(
     number: BlockNumber,
     coin: CoinId,
@@ -249,7 +253,7 @@ pub fn prove<E>(
             break;
         }
         let floor = depth + LEVEL_STEP;
-        let entries = entries_in(&header, level, &group, &mut read)?;
+        let entries = entries_in(&header, level, &group, depth..floor, &mut read)?;
         let ends = entries.iter().skip(1).map(|e| e.start).chain([group.end]);
         let items: Vec<Item> = entries
             .iter()
@@ -266,7 +270,8 @@ pub fn prove<E>(
         match descend(&items, coin, depth, floor, &mut builder) {
             End::Empty => return Ok(builder.finish(coin, None)),
             End::Leaf(index) => {
-                let leaf = leaves_in(&(entries[index].start..entries[index].start + 1), &mut read)?;
+                let leaf =
+                    leaves_in(&(entries[index].start..entries[index].start + 1), depth, &mut read)?;
                 return Ok(builder.finish(coin, leaf.first().copied()));
             }
             End::Node(index) => {
@@ -276,28 +281,31 @@ pub fn prove<E>(
             }
         }
     }
-    if group.end - group.start > BUCKET as u64 && depth < LEVEL_STEP * LEVELS as u8 {
+    if group.end - group.start > BUCKET as u64 {
         return Err(ArchiveError::Damaged("a bucket has more than 64 leaves"));
     }
-    let leaves = leaves_in(&group, &mut read)?;
+    let leaves = leaves_in(&group, depth, &mut read)?;
     let items: Vec<Item> = leaves.iter().map(Item::lone).collect();
-    let leaf = match descend(&items, coin, depth, crate::smt::DEPTH_MAX, &mut builder) {
+    let leaf = match descend(&items, coin, depth, DEPTH_MAX, &mut builder) {
         End::Empty => None,
         End::Leaf(index) | End::Node(index) => Some(leaves[index]),
     };
     Ok(builder.finish(coin, leaf))
 }
 
-/// All leaves of an archive file, in path order.
+/// All leaves of an archive file, in path order, in one read: `read` must compare its length with
+/// the file's before it allocates.
 pub fn leaves<E>(
     mut read: impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
 ) -> Result<Vec<Leaf>, ArchiveError<E>> {
     let header = Header::decode(&read(0, HEADER_LEN).map_err(ArchiveError::Read)?)?;
-    leaves_in(&(0..header.leaves), &mut read)
+    leaves_in(&(0..header.leaves), 0, &mut read)
 }
 
+/// The leaves of one group at `depth`, in path order.
 fn leaves_in<E>(
-    range: &std::ops::Range<u64>,
+    range: &Range<u64>,
+    depth: u8,
     read: &mut impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
 ) -> Result<Vec<Leaf>, ArchiveError<E>> {
     let count = range.end - range.start;
@@ -308,17 +316,26 @@ fn leaves_in<E>(
     for _ in 0..count {
         leaves.push(Leaf { coin: le64(&mut reader)?, hash: reader.hash()? });
     }
-    if leaves.windows(2).any(|pair| pair[0].path() >= pair[1].path()) {
+    if leaves.windows(2).any(|pair| !part(pair[0].coin, pair[1].coin, depth..DEPTH_MAX)) {
         return Err(ArchiveError::Damaged("leaves out of order"));
     }
     Ok(leaves)
 }
 
-/// The entries of a level whose groups lie in the leaf range `group`: at most 64.
+/// Whether `a` comes before `b` in path order and their paths part at one of `depths`. A walk
+/// ends only because this holds for all neighbours of its items.
+fn part(a: CoinId, b: CoinId, depths: Range<u8>) -> bool {
+    let (a, b) = (a.reverse_bits(), b.reverse_bits());
+    a < b && depths.contains(&((a ^ b).leading_zeros() as u8))
+}
+
+/// The entries of a level whose groups lie in the leaf range `group`: at most 64. Their paths
+/// part at one of `depths`.
 fn entries_in<E>(
     header: &Header,
     level: usize,
-    group: &std::ops::Range<u64>,
+    group: &Range<u64>,
+    depths: Range<u8>,
     read: &mut impl FnMut(u64, usize) -> Result<Vec<u8>, E>,
 ) -> Result<Vec<Stored>, ArchiveError<E>> {
     let base = header.level_at(level);
@@ -348,8 +365,7 @@ fn entries_in<E>(
     entries.retain(|entry| group.contains(&entry.start));
     if entries.first().is_none_or(|entry| entry.start != group.start)
         || entries.windows(2).any(|pair| {
-            pair[0].start >= pair[1].start
-                || pair[0].coin.reverse_bits() >= pair[1].coin.reverse_bits()
+            pair[0].start >= pair[1].start || !part(pair[0].coin, pair[1].coin, depths.clone())
         })
     {
         return Err(ArchiveError::Damaged("level entries out of order"));

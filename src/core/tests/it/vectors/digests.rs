@@ -96,7 +96,7 @@ fn signed(transfer: Transfer, key: u64) -> Value {
     })
 }
 
-pub fn signatures() -> Value {
+fn signature_cases() -> Vec<(&'static str, B256, [u8; 64])> {
     let both = (0..).map(|i| (i, samples::hash("digest", i)));
     let parity = |(i, digest): (u64, B256)| samples::key(i).sign(digest).0[32] >> 7;
     let even = both.clone().find(|sample| parity(*sample) == 0).unwrap();
@@ -115,7 +115,7 @@ pub fn signatures() -> Value {
     };
     let half = ORDER >> 1;
     // No point of the curve has x = 5: 5^3 + 7 = 132 is no square.
-    let cases = [
+    vec![
         ("even parity", digest, good),
         ("odd parity", odd_digest, odd_good),
         ("flipped parity: another signer", digest, join(r, s | high)),
@@ -131,17 +131,26 @@ pub fn signatures() -> Value {
         ("r above N", digest, join(U256::MAX, s)),
         ("r = 5: no point of the curve", digest, join(U256::from(5), s)),
         ("64 zero bytes", digest, [0; 64]),
-    ];
-    let all: Vec<Value> = cases
-        .iter()
-        .map(|(name, digest, bytes)| {
-            let signer = Signature(*bytes).recover(*digest);
+    ]
+}
+/// Name, digest, signature and signer of every case.
+pub fn signature_rows() -> Vec<(&'static str, B256, [u8; 64], Option<Address>)> {
+    signature_cases()
+        .into_iter()
+        .map(|(name, digest, bytes)| (name, digest, bytes, Signature(bytes).recover(digest).ok()))
+        .collect()
+}
+
+pub fn signatures() -> Value {
+    let all: Vec<Value> = signature_rows()
+        .into_iter()
+        .map(|(name, digest, bytes, signer)| {
             json!({
-                "digest": hash(*digest),
+                "digest": hash(digest),
                 "name": name,
                 "signature": hex(bytes),
                 "signer": address(signer.unwrap_or(Address::ZERO)),
-                "valid": signer.is_ok(),
+                "valid": signer.is_some(),
             })
         })
         .collect();

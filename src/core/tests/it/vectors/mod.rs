@@ -11,6 +11,8 @@ use plasma_core::keccak::keccak256;
 use plasma_core::{Address, B256};
 use serde_json::Value;
 
+pub use digests::signature_rows;
+
 /// 0x-prefixed hex.
 fn hex(bytes: impl AsRef<[u8]>) -> String {
     let digits: String = bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
