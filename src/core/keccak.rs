@@ -1,46 +1,14 @@
 //! Keccak-256, singly and in batches of equal short messages.
 //!
 //! A tree of a million transfers needs some two million hashes of 41 or 65 bytes. Four independent
-//! permutations run side by side in the 64-bit lanes of one AVX2 register; written over `[u64; 4]`
-//! the compiler emits that by itself once the function may use AVX2. Without AVX2 the same code
-//! runs on scalar registers. The tests compare it with the single-message function.
+//! permutations run side by side in the 64-bit lanes of AVX2 registers; a processor without AVX2
+//! hashes one message after the other. The tests compare both.
 
 use alloy_primitives::B256;
 pub use alloy_primitives::keccak256;
 
 /// Bytes absorbed per permutation (1600 - 2 * 256 bits).
 const RATE: usize = 136;
-/// Messages hashed side by side.
-const LANES: usize = 4;
-
-const ROUND_CONSTANTS: [u64; 24] = [
-    0x0000000000000001,
-    0x0000000000008082,
-    0x800000000000808a,
-    0x8000000080008000,
-    0x000000000000808b,
-    0x0000000080000001,
-    0x8000000080008081,
-    0x8000000000008009,
-    0x000000000000008a,
-    0x0000000000000088,
-    0x0000000080008009,
-    0x000000008000000a,
-    0x000000008000808b,
-    0x800000000000008b,
-    0x8000000000008089,
-    0x8000000000008003,
-    0x8000000000008002,
-    0x8000000000000080,
-    0x000000000000800a,
-    0x800000008000000a,
-    0x8000000080008081,
-    0x8000000000008080,
-    0x0000000080000001,
-    0x8000000080008008,
-];
-
-type Lane = [u64; LANES];
 
 /// Hashes each of `messages` into the same place of `out`. `LEN` is at most 135 bytes, so that
 /// message and padding fit one block.
@@ -50,115 +18,169 @@ type Lane = [u64; LANES];
 pub fn keccak256_many<const LEN: usize>(messages: &[[u8; LEN]], out: &mut [B256]) {
     const { assert!(LEN < RATE) };
     assert_eq!(messages.len(), out.len());
-    let mut chunks = messages.chunks_exact(LANES);
-    let mut outs = out.chunks_exact_mut(LANES);
-    for (four, digests) in (&mut chunks).zip(&mut outs) {
-        let mut state = absorb::<LEN>(four);
-        permute(&mut state);
-        for (lane, digest) in digests.iter_mut().enumerate() {
-            for word in 0..4 {
-                digest[word * 8..word * 8 + 8].copy_from_slice(&state[word][lane].to_le_bytes());
-            }
-        }
-    }
-    for (message, digest) in chunks.remainder().iter().zip(outs.into_remainder()) {
+    #[cfg(target_arch = "x86_64")]
+    let done = avx2::hash_fours(messages, out);
+    #[cfg(not(target_arch = "x86_64"))]
+    let done = 0;
+    for (message, digest) in messages[done..].iter().zip(&mut out[done..]) {
         *digest = keccak256(message);
     }
-}
-
-fn absorb<const LEN: usize>(four: &[[u8; LEN]]) -> [Lane; 25] {
-    let mut state = [[0u64; LANES]; 25];
-    for (lane, message) in four.iter().enumerate() {
-        let mut block = [0u8; RATE];
-        block[..LEN].copy_from_slice(message);
-        block[LEN] = 0x01;
-        block[RATE - 1] |= 0x80;
-        for (word, bytes) in block.chunks_exact(8).enumerate() {
-            let mut le = [0u8; 8];
-            le.copy_from_slice(bytes);
-            state[word][lane] = u64::from_le_bytes(le);
-        }
-    }
-    state
-}
-
-fn permute(state: &mut [Lane; 25]) {
-    #[cfg(target_arch = "x86_64")]
-    if avx2::permute(state) {
-        return;
-    }
-    keccak_f(state);
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     //! The one unsafe place of the crate: calling a function compiled for AVX2.
     #![allow(unsafe_code)]
-    use super::Lane;
 
-    /// Runs the permutation with AVX2; false if this processor has none.
-    pub(super) fn permute(state: &mut [Lane; 25]) -> bool {
+    use std::arch::x86_64::{
+        __m256i, _mm256_andnot_si256, _mm256_extract_epi64, _mm256_or_si256, _mm256_set_epi64x,
+        _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_slli_epi64, _mm256_srli_epi64,
+        _mm256_xor_si256,
+    };
+
+    use alloy_primitives::B256;
+
+    use super::RATE;
+
+    /// Messages hashed side by side.
+    const LANES: usize = 4;
+
+    const ROUND_CONSTANTS: [u64; 24] = [
+        0x0000000000000001,
+        0x0000000000008082,
+        0x800000000000808a,
+        0x8000000080008000,
+        0x000000000000808b,
+        0x0000000080000001,
+        0x8000000080008081,
+        0x8000000000008009,
+        0x000000000000008a,
+        0x0000000000000088,
+        0x0000000080008009,
+        0x000000008000000a,
+        0x000000008000808b,
+        0x800000000000008b,
+        0x8000000000008089,
+        0x8000000000008003,
+        0x8000000000008002,
+        0x8000000000000080,
+        0x000000000000800a,
+        0x800000008000000a,
+        0x8000000080008081,
+        0x8000000000008080,
+        0x0000000080000001,
+        0x8000000080008008,
+    ];
+
+    /// Hashes as many whole fours as there are; returns how many messages that were: 0 if
+    /// this processor has no AVX2.
+    pub(super) fn hash_fours<const LEN: usize>(messages: &[[u8; LEN]], out: &mut [B256]) -> usize {
         if !std::arch::is_x86_feature_detected!("avx2") {
-            return false;
+            return 0;
         }
         // SAFETY: the processor was just found to have the only feature the function requires.
-        unsafe { with_avx2(state) };
-        true
+        unsafe { with_avx2(messages, out) }
     }
 
     #[target_feature(enable = "avx2")]
-    fn with_avx2(state: &mut [Lane; 25]) {
-        super::keccak_f(state);
+    fn with_avx2<const LEN: usize>(messages: &[[u8; LEN]], out: &mut [B256]) -> usize {
+        let (fours, _) = messages.as_chunks::<LANES>();
+        for (four, digests) in fours.iter().zip(out.as_chunks_mut::<LANES>().0) {
+            let state = permute(absorb(four));
+            for (word, lanes) in state[..4].iter().enumerate() {
+                let lanes = [
+                    _mm256_extract_epi64::<0>(*lanes),
+                    _mm256_extract_epi64::<1>(*lanes),
+                    _mm256_extract_epi64::<2>(*lanes),
+                    _mm256_extract_epi64::<3>(*lanes),
+                ];
+                for (digest, lane) in digests.iter_mut().zip(lanes) {
+                    digest[word * 8..word * 8 + 8].copy_from_slice(&lane.to_le_bytes());
+                }
+            }
+        }
+        fours.len() * LANES
     }
-}
 
-#[inline(always)]
-fn xor(a: Lane, b: Lane) -> Lane {
-    std::array::from_fn(|i| a[i] ^ b[i])
-}
-
-#[inline(always)]
-fn rotate(a: Lane, by: u32) -> Lane {
-    std::array::from_fn(|i| a[i].rotate_left(by))
-}
-
-#[inline(always)]
-fn and_not(a: Lane, b: Lane) -> Lane {
-    std::array::from_fn(|i| !a[i] & b[i])
-}
-
-/// Keccak-f[1600] (FIPS 202, section 3.3) on four states at once.
-#[inline(always)]
-fn keccak_f(a: &mut [Lane; 25]) {
-    // Rho offsets and pi destinations along the cycle that starts at lane 1.
-    const PI: [usize; 24] =
-        [10, 7, 11, 17, 18, 3, 5, 16, 8, 21, 24, 4, 15, 23, 19, 13, 12, 2, 20, 14, 22, 9, 6, 1];
-    const RHO: [u32; 24] =
-        [1, 3, 6, 10, 15, 21, 28, 36, 45, 55, 2, 14, 27, 41, 56, 8, 25, 43, 62, 18, 39, 61, 20, 44];
-    for constant in ROUND_CONSTANTS {
-        let mut c = [[0u64; LANES]; 5];
-        for x in 0..5 {
-            c[x] = xor(xor(xor(xor(a[x], a[x + 5]), a[x + 10]), a[x + 15]), a[x + 20]);
-        }
-        for x in 0..5 {
-            let d = xor(c[(x + 4) % 5], rotate(c[(x + 1) % 5], 1));
-            for y in 0..5 {
-                a[x + 5 * y] = xor(a[x + 5 * y], d);
+    /// The state after absorbing each message with its padding: `01`, zeros, top bit of the block.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn absorb<const LEN: usize>(four: &[[u8; LEN]; LANES]) -> [__m256i; 25] {
+        let word = |message: &[u8; LEN], index: usize| {
+            let (mut le, from) = ([0u8; 8], index * 8);
+            let here = (LEN - from).min(8);
+            le[..here].copy_from_slice(&message[from..from + here]);
+            if here < 8 {
+                le[here] = 1;
             }
+            i64::from_le_bytes(le)
+        };
+        let mut state = [_mm256_setzero_si256(); 25];
+        for (index, lanes) in state[..=LEN / 8].iter_mut().enumerate() {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|lane| word(&four[lane], index));
+            *lanes = _mm256_set_epi64x(d, c, b, a);
         }
-        let mut last = a[1];
-        for i in 0..24 {
-            let next = a[PI[i]];
-            a[PI[i]] = rotate(last, RHO[i]);
-            last = next;
+        let last = &mut state[RATE / 8 - 1];
+        *last = _mm256_xor_si256(*last, _mm256_set1_epi64x(i64::MIN));
+        state
+    }
+
+    macro_rules! rotate {
+        ($value:expr, 0) => {
+            $value
+        };
+        ($value:expr, $by:literal) => {
+            _mm256_or_si256(
+                _mm256_slli_epi64::<$by>($value),
+                _mm256_srli_epi64::<{ 64 - $by }>($value),
+            )
+        };
+    }
+
+    /// One output row of rho, pi and chi: five lanes of the input, each with its rotation.
+    macro_rules! row {
+        ($a:ident, $d:ident, [$(($lane:literal, $by:literal)),+]) => {{
+            let b = [$(rotate!(_mm256_xor_si256($a[$lane], $d[$lane % 5]), $by)),+];
+            [
+                _mm256_xor_si256(b[0], _mm256_andnot_si256(b[1], b[2])),
+                _mm256_xor_si256(b[1], _mm256_andnot_si256(b[2], b[3])),
+                _mm256_xor_si256(b[2], _mm256_andnot_si256(b[3], b[4])),
+                _mm256_xor_si256(b[3], _mm256_andnot_si256(b[4], b[0])),
+                _mm256_xor_si256(b[4], _mm256_andnot_si256(b[0], b[1])),
+            ]
+        }};
+    }
+
+    /// Keccak-f[1600] (FIPS 202, section 3.3) on four states at once. Each round gathers
+    /// its output rows, so that rho and pi move no lane.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn permute(mut a: [__m256i; 25]) -> [__m256i; 25] {
+        for constant in ROUND_CONSTANTS {
+            let column = |x: usize| {
+                let upper = _mm256_xor_si256(a[x], a[x + 5]);
+                let lower = _mm256_xor_si256(a[x + 10], a[x + 15]);
+                _mm256_xor_si256(_mm256_xor_si256(upper, lower), a[x + 20])
+            };
+            let c = [column(0), column(1), column(2), column(3), column(4)];
+            let d = [
+                _mm256_xor_si256(c[4], rotate!(c[1], 1)),
+                _mm256_xor_si256(c[0], rotate!(c[2], 1)),
+                _mm256_xor_si256(c[1], rotate!(c[3], 1)),
+                _mm256_xor_si256(c[2], rotate!(c[4], 1)),
+                _mm256_xor_si256(c[3], rotate!(c[0], 1)),
+            ];
+            let rows = [
+                row!(a, d, [(0, 0), (6, 44), (12, 43), (18, 21), (24, 14)]),
+                row!(a, d, [(3, 28), (9, 20), (10, 3), (16, 45), (22, 61)]),
+                row!(a, d, [(1, 1), (7, 6), (13, 25), (19, 8), (20, 18)]),
+                row!(a, d, [(4, 27), (5, 36), (11, 10), (17, 15), (23, 56)]),
+                row!(a, d, [(2, 62), (8, 55), (14, 39), (15, 41), (21, 2)]),
+            ];
+            a.copy_from_slice(rows.as_flattened());
+            a[0] = _mm256_xor_si256(a[0], _mm256_set1_epi64x(constant.cast_signed()));
         }
-        for y in 0..5 {
-            let row = [a[5 * y], a[5 * y + 1], a[5 * y + 2], a[5 * y + 3], a[5 * y + 4]];
-            for x in 0..5 {
-                a[5 * y + x] = xor(row[x], and_not(row[(x + 1) % 5], row[(x + 2) % 5]));
-            }
-        }
-        a[0] = xor(a[0], [constant; LANES]);
+        a
     }
 }
 
