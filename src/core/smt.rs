@@ -139,10 +139,13 @@ pub const LEAVES_MAX: usize = EMPTY_LEFT as usize;
 pub fn hash_leaves(leaves: &[Leaf], top: u8, levels: &[u8]) -> Hashed {
     assert!(leaves.len() < LEAVES_MAX, "too many leaves");
     let mut slots = vec![B256::ZERO; leaves.len()];
-    let messages: Vec<[u8; 41]> = leaves.iter().map(Leaf::message).collect();
-    keccak256_many(&messages, &mut slots);
-    drop(messages);
-
+    let mut messages = [[0u8; 41]; BATCH];
+    for (batch, digests) in leaves.chunks(BATCH).zip(slots.chunks_mut(BATCH)) {
+        for (leaf, message) in batch.iter().zip(&mut messages) {
+            *message = leaf.message();
+        }
+        keccak256_many(&messages[..batch.len()], digests);
+    }
     let steps = plan(leaves, top);
     let mut kept = vec![Vec::new(); levels.len()];
     for depth in (top..DEPTH_MAX).rev() {
@@ -224,7 +227,7 @@ fn lift(done: (u8, u32), depth: u8, leaves: &[Leaf], steps: &mut [Vec<Step>]) {
     }
 }
 
-/// Steps whose messages are gathered before one batch of hashes: small enough for the L1 cache.
+/// Messages that are gathered before one batch of hashes: small enough for the L1 cache.
 const BATCH: usize = 128;
 
 fn run_steps(steps: &[Step], slots: &mut [B256]) {
