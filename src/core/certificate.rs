@@ -6,7 +6,7 @@
 //! | field of a certificate | bytes |
 //! |---|---|
 //! | block number n | varint |
-//! | bitmap, validator i = bit i mod 8, least significant first, of byte i / 8 | validators / 8, up |
+//! | bitmap: validator i is bit i mod 8, least significant first, of byte i / 8 | validators / 8 |
 //! | signatures, ascending i | 64 for each bit |
 
 use std::sync::LazyLock;

@@ -1,0 +1,194 @@
+//! The application's query paths, typed (protocol.md section 6, formats.md "Query").
+
+use plasma_core::certificate::Certificate;
+use plasma_core::coin::Deposit;
+use plasma_core::smt::Proof;
+use plasma_core::state::{
+    BlockRecord, COIN_PREFIX, CoinRecord, DEPOSIT_PREFIX, Params, Tip, decode_deposit,
+    decode_validators, key_number,
+};
+use plasma_core::transfer::SignedTransfer;
+use plasma_core::validators::ValidatorSet;
+use plasma_core::wire::{Reader, WireError};
+use plasma_core::{Address, BlockNumber, CoinId};
+
+use crate::rpc::{NodeClient, QueryAnswer, RpcError};
+
+/// The application's code for "not found".
+const CODE_NOT_FOUND: u32 = 2;
+
+/// A coin as the node reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoinAnswer {
+    /// It has a record of its own.
+    Record(CoinRecord),
+    /// It never moved: its deposit.
+    Unmoved(Deposit),
+}
+
+/// Whether a coin moved in a block, with the proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoinProof {
+    /// The transfer, if it moved.
+    pub transfer: Option<SignedTransfer>,
+    /// Proof of inclusion, or of exclusion.
+    pub proof: Proof,
+}
+
+impl CoinProof {
+    /// Reads `01 || proof` or `02 || X || proof`.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let mut reader = Reader::new(bytes);
+        let transfer = match reader.u8().map_err(|e| e.to_string())? {
+            1 => None,
+            2 => Some(SignedTransfer::decode(&mut reader).map_err(|e| e.to_string())?),
+            other => return Err(format!("kind {other} of a coin's proof")),
+        };
+        let proof = Proof::read(&mut reader).map_err(|e| e.to_string())?;
+        reader.finish().map_err(|e| e.to_string())?;
+        Ok(Self { transfer, proof })
+    }
+}
+
+impl NodeClient {
+    fn bad(&self, what: impl ToString) -> RpcError {
+        RpcError::Malformed { url: self.url().to_owned(), what: what.to_string() }
+    }
+
+    async fn found(&self, path: &str, data: &[u8]) -> Result<Option<QueryAnswer>, RpcError> {
+        let answer = self.query(path, data, 0, false).await?;
+        match answer.code {
+            0 => Ok(Some(answer)),
+            CODE_NOT_FOUND => Ok(None),
+            code => Err(RpcError::Query { code, log: answer.log }),
+        }
+    }
+
+    async fn value<T>(
+        &self,
+        path: &str,
+        decode: impl FnOnce(&[u8]) -> Result<T, WireError>,
+    ) -> Result<Option<T>, RpcError> {
+        let Some(answer) = self.found(path, &[]).await? else { return Ok(None) };
+        decode(&answer.value).map(Some).map_err(|error| self.bad(error))
+    }
+
+    /// A coin as it stands.
+    pub async fn coin(&self, coin: CoinId) -> Result<Option<CoinAnswer>, RpcError> {
+        let Some(answer) = self.found(&format!("/coin/{coin}"), &[]).await? else {
+            return Ok(None);
+        };
+        let decoded = if key_number(&answer.key, COIN_PREFIX) == Some(coin) {
+            CoinRecord::decode(&answer.value).map(CoinAnswer::Record)
+        } else if let Some(id) = key_number(&answer.key, DEPOSIT_PREFIX) {
+            decode_deposit(id, &answer.value).map(CoinAnswer::Unmoved)
+        } else {
+            return Err(self.bad(format!("coin {coin} under key {}", hex::encode(answer.key))));
+        };
+        decoded.map(Some).map_err(|error| self.bad(error))
+    }
+
+    /// A coin's transfers with their blocks, ascending.
+    pub async fn coin_history(
+        &self,
+        coin: CoinId,
+    ) -> Result<Option<Vec<(BlockNumber, SignedTransfer)>>, RpcError> {
+        self.value(&format!("/coin/{coin}/history"), |bytes| {
+            let mut reader = Reader::new(bytes);
+            let mut transfers = Vec::new();
+            for _ in 0..reader.varint()? {
+                transfers.push((reader.varint()?, SignedTransfer::decode(&mut reader)?));
+            }
+            reader.finish()?;
+            Ok(transfers)
+        })
+        .await
+    }
+
+    /// Whether a coin moved in a closed block.
+    pub async fn coin_proof(
+        &self,
+        coin: CoinId,
+        block: BlockNumber,
+    ) -> Result<Option<CoinProof>, RpcError> {
+        let path = format!("/coin/{coin}/proof/{block}");
+        let Some(answer) = self.found(&path, &[]).await? else { return Ok(None) };
+        CoinProof::decode(&answer.value).map(Some).map_err(|error| self.bad(error))
+    }
+
+    /// A closed plasma block.
+    pub async fn block(&self, number: BlockNumber) -> Result<Option<BlockRecord>, RpcError> {
+        self.value(&format!("/block/{number}"), BlockRecord::decode).await
+    }
+
+    /// The lowest kept certificate of a block from `number` on.
+    pub async fn certificate_from(
+        &self,
+        number: BlockNumber,
+        validators: usize,
+    ) -> Result<Option<Certificate>, RpcError> {
+        self.value(&format!("/certificate/{number}"), |bytes| {
+            let mut reader = Reader::new(bytes);
+            let certificate = Certificate::decode(&mut reader, validators)?;
+            reader.finish()?;
+            Ok(certificate)
+        })
+        .await
+    }
+
+    /// Runs (first, length) of an account's coins, ascending.
+    pub async fn account_coins(&self, owner: Address) -> Result<Vec<(CoinId, u64)>, RpcError> {
+        let mut runs: Vec<(CoinId, u64)> = Vec::new();
+        loop {
+            let after = runs.last().map_or(0, |(first, length)| first + length - 1);
+            let path = format!("/account/{owner}/coins");
+            let Some(answer) = self.found(&path, &after.to_be_bytes()).await? else {
+                return Ok(runs);
+            };
+            let page = decode_runs(&answer.value).map_err(|error| self.bad(error))?;
+            if page.is_empty() {
+                return Ok(runs);
+            }
+            for (first, length) in page {
+                if first <= after || length == 0 || first.checked_add(length).is_none() {
+                    return Err(self.bad(format!("run {first}+{length} after coin {after}")));
+                }
+                runs.push((first, length));
+            }
+        }
+    }
+
+    /// The chain's position.
+    pub async fn tip(&self) -> Result<Tip, RpcError> {
+        let tip = self.value("/events/cursor", Tip::decode).await?;
+        tip.ok_or_else(|| self.bad("no tip"))
+    }
+
+    /// A deposit.
+    pub async fn deposit(&self, id: u64) -> Result<Option<Deposit>, RpcError> {
+        self.value(&format!("/deposit/{id}"), |value| decode_deposit(id, value)).await
+    }
+
+    /// The parameters.
+    pub async fn params(&self) -> Result<Params, RpcError> {
+        let params = self.value("/params", Params::decode).await?;
+        params.ok_or_else(|| self.bad("no parameters"))
+    }
+
+    /// The validator set.
+    pub async fn validators(&self) -> Result<ValidatorSet, RpcError> {
+        let found = self.found("/validators", &[]).await?;
+        let answer = found.ok_or_else(|| self.bad("no validator set"))?;
+        decode_validators(&answer.value).map_err(|error| self.bad(error))
+    }
+}
+
+fn decode_runs(bytes: &[u8]) -> Result<Vec<(CoinId, u64)>, WireError> {
+    let mut reader = Reader::new(bytes);
+    let mut runs = Vec::new();
+    for _ in 0..reader.varint()? {
+        runs.push((reader.u64()?, reader.u64()?));
+    }
+    reader.finish()?;
+    Ok(runs)
+}

@@ -1,0 +1,289 @@
+//! CometBFT v0.38's JSON-RPC over HTTP.
+//!
+//! Every call has a time limit and every answer a size limit; an answer that is not what its form
+//! says is an error, never a panic.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+/// Most bytes of an answer: a block of 100 MB in base64 does not fit, one of ours (32 MiB) does.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RpcError {
+    /// No connection, or none in time.
+    #[error("node {url}: {source}")]
+    Unreachable {
+        /// The node.
+        url: String,
+        /// Why.
+        source: reqwest::Error,
+    },
+    /// The answer is not what its form says.
+    #[error("node {url}: malformed answer: {what}")]
+    Malformed {
+        /// The node.
+        url: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// CometBFT's own error.
+    #[error("CometBFT: {message}: {data}")]
+    Comet {
+        /// Short text.
+        message: String,
+        /// Details.
+        data: String,
+    },
+    /// The application refused a query.
+    #[error("query refused with code {code}: {log}")]
+    Query {
+        /// The application's code.
+        code: u32,
+        /// The application's words.
+        log: String,
+    },
+}
+
+/// How long broadcast waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broadcast {
+    /// For nothing.
+    Async,
+    /// For CheckTx.
+    Sync,
+    /// For the block.
+    Commit,
+}
+
+/// What CheckTx, or a block, said of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TxVerdict {
+    /// 0 or one of the application's codes.
+    pub code: u32,
+    /// The application's words.
+    pub log: String,
+    /// SHA-256 of the transaction, hex.
+    pub hash: String,
+}
+
+/// A committed transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TxResult {
+    /// Its height.
+    pub height: u64,
+    /// Its code.
+    pub code: u32,
+    /// Its result data.
+    pub data: Vec<u8>,
+    /// Its bytes.
+    pub tx: Vec<u8>,
+}
+
+/// One operation of a proof.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProofOp {
+    /// `plasma/<scheme>`.
+    pub kind: String,
+    /// The state key.
+    pub key: Vec<u8>,
+    /// The scheme's proof.
+    pub data: Vec<u8>,
+}
+
+/// The answer of `abci_query`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueryAnswer {
+    /// 0 or why there is no value.
+    pub code: u32,
+    /// The application's words.
+    pub log: String,
+    /// The state key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+    /// The height whose state was read.
+    pub height: u64,
+    /// Proof against the app hash of the header of height + 1.
+    pub proof: Vec<ProofOp>,
+}
+
+impl QueryAnswer {
+    /// Reads the `response` object, or a whole JSON-RPC answer that holds it.
+    pub fn parse(json: &Value) -> Result<Self, String> {
+        let response = [json.pointer("/result/response"), json.get("response")]
+            .into_iter()
+            .flatten()
+            .next()
+            .unwrap_or(json);
+        let mut proof = Vec::new();
+        for op in response.pointer("/proofOps/ops").and_then(Value::as_array).into_iter().flatten()
+        {
+            proof.push(ProofOp {
+                kind: text(op, "type")?,
+                key: bytes(op, "key")?,
+                data: bytes(op, "data")?,
+            });
+        }
+        Ok(Self {
+            code: response["code"].as_u64().and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
+            log: text(response, "log")?,
+            key: bytes(response, "key")?,
+            value: bytes(response, "value")?,
+            height: number(response, "height")?,
+            proof,
+        })
+    }
+}
+
+/// A string field; empty if it is absent or null.
+fn text(value: &Value, field: &str) -> Result<String, String> {
+    match &value[field] {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        other => Err(format!("{field} is {other}")),
+    }
+}
+
+/// A base64 field; empty if it is absent or null.
+fn bytes(value: &Value, field: &str) -> Result<Vec<u8>, String> {
+    BASE64.decode(text(value, field)?).map_err(|error| format!("{field}: {error}"))
+}
+
+/// A number that Go's JSON writes as a string; 0 if it is absent.
+fn number(value: &Value, field: &str) -> Result<u64, String> {
+    match &value[field] {
+        Value::Null => Ok(0),
+        Value::String(digits) => digits.parse().map_err(|error| format!("{field}: {error}")),
+        other => other.as_u64().ok_or_else(|| format!("{field} is {other}")),
+    }
+}
+
+/// A node of the child chain.
+#[derive(Debug, Clone)]
+pub struct NodeClient {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl NodeClient {
+    /// A client of the RPC at `url`; every call ends after `timeout`.
+    pub fn new(url: &str, timeout: Duration) -> Result<Self, RpcError> {
+        let http = reqwest::Client::builder()
+            .timeout(timeout)
+            .no_proxy()
+            .build()
+            .map_err(|source| RpcError::Unreachable { url: url.into(), source })?;
+        Ok(Self { http, url: url.to_owned() })
+    }
+
+    /// The node's URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn unreachable(&self, source: reqwest::Error) -> RpcError {
+        RpcError::Unreachable { url: self.url.clone(), source }
+    }
+
+    fn malformed(&self, what: impl ToString) -> RpcError {
+        RpcError::Malformed { url: self.url.clone(), what: what.to_string() }
+    }
+
+    /// Calls a method and returns its `result`.
+    pub async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let request = self.http.post(&self.url).json(&body);
+        let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
+        let mut answer = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.unreachable(e))? {
+            if answer.len() + chunk.len() > ANSWER_BYTES_MAX {
+                return Err(self.malformed(format!("more than {ANSWER_BYTES_MAX} bytes")));
+            }
+            answer.extend_from_slice(&chunk);
+        }
+        let mut json: Value =
+            serde_json::from_slice(&answer).map_err(|error| self.malformed(error))?;
+        if let Some(error) = json.get("error").filter(|error| !error.is_null()) {
+            let word = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
+            return Err(RpcError::Comet { message: word("message"), data: word("data") });
+        }
+        match json.get_mut("result") {
+            Some(result) => Ok(result.take()),
+            None => Err(self.malformed("no result")),
+        }
+    }
+
+    /// Latest height and app hash of the node.
+    pub async fn status(&self) -> Result<(u64, Vec<u8>), RpcError> {
+        let result = self.call("status", json!({})).await?;
+        let info = &result["sync_info"];
+        let height = number(info, "latest_block_height").map_err(|e| self.malformed(e))?;
+        let hash = text(info, "latest_app_hash").map_err(|e| self.malformed(e))?;
+        Ok((height, hex::decode(hash).map_err(|e| self.malformed(e))?))
+    }
+
+    /// The app hash in the header of a height.
+    pub async fn app_hash(&self, height: u64) -> Result<Vec<u8>, RpcError> {
+        let result = self.call("header", json!({"height": height.to_string()})).await?;
+        let hash = text(&result["header"], "app_hash").map_err(|e| self.malformed(e))?;
+        hex::decode(hash).map_err(|e| self.malformed(e))
+    }
+
+    /// Queries the application; `height` 0 is the latest.
+    pub async fn query(
+        &self,
+        path: &str,
+        data: &[u8],
+        height: u64,
+        prove: bool,
+    ) -> Result<QueryAnswer, RpcError> {
+        let params = json!({"path": path, "data": hex::encode(data),
+                            "height": height.to_string(), "prove": prove});
+        let result = self.call("abci_query", params).await?;
+        QueryAnswer::parse(&result).map_err(|error| self.malformed(error))
+    }
+
+    /// Sends a transaction.
+    pub async fn broadcast(&self, tx: &[u8], mode: Broadcast) -> Result<TxVerdict, RpcError> {
+        let method = match mode {
+            Broadcast::Async => "broadcast_tx_async",
+            Broadcast::Sync => "broadcast_tx_sync",
+            Broadcast::Commit => "broadcast_tx_commit",
+        };
+        let result = self.call(method, json!({"tx": BASE64.encode(tx)})).await?;
+        let verdict = match mode {
+            Broadcast::Commit if result["check_tx"]["code"].as_u64().unwrap_or(0) != 0 => {
+                &result["check_tx"]
+            }
+            Broadcast::Commit => &result["tx_result"],
+            _ => &result,
+        };
+        let code = number(verdict, "code").map_err(|e| self.malformed(e))?;
+        Ok(TxVerdict {
+            code: u32::try_from(code).map_err(|e| self.malformed(e))?,
+            log: text(verdict, "log").map_err(|e| self.malformed(e))?,
+            hash: text(&result, "hash").map_err(|e| self.malformed(e))?,
+        })
+    }
+
+    /// A committed transaction by its SHA-256; none if the node knows none.
+    pub async fn tx(&self, hash: &[u8; 32]) -> Result<Option<TxResult>, RpcError> {
+        let params = json!({"hash": BASE64.encode(hash), "prove": false});
+        let result = match self.call("tx", params).await {
+            Err(RpcError::Comet { data, .. }) if data.contains("not found") => return Ok(None),
+            other => other?,
+        };
+        let code = number(&result["tx_result"], "code").map_err(|e| self.malformed(e))?;
+        Ok(Some(TxResult {
+            height: number(&result, "height").map_err(|e| self.malformed(e))?,
+            code: u32::try_from(code).map_err(|e| self.malformed(e))?,
+            data: bytes(&result["tx_result"], "data").map_err(|e| self.malformed(e))?,
+            tx: bytes(&result, "tx").map_err(|e| self.malformed(e))?,
+        }))
+    }
+}

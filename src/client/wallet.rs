@@ -1,0 +1,143 @@
+//! Keys: Web3 keystore v3 files, and the devnet's known accounts.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use plasma_core::Address;
+use plasma_core::signature::SigningKey;
+
+/// Why a key cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum WalletError {
+    /// A name that is no plain file name.
+    #[error("{0:?} is no name: use letters, digits, - and _")]
+    Name(String),
+    /// The name is taken.
+    #[error("{0} exists already")]
+    Exists(PathBuf),
+    /// No such key.
+    #[error("there is no key {0:?}")]
+    NotFound(String),
+    /// The file is damaged or the password is wrong.
+    #[error("key {name:?}: {cause}")]
+    Keystore {
+        /// The key's name.
+        name: String,
+        /// The library's words.
+        cause: String,
+    },
+    /// The directory.
+    #[error("keystore: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A directory of keystore files, one a name.
+#[derive(Debug, Clone)]
+pub struct Keystore {
+    dir: PathBuf,
+}
+
+impl Keystore {
+    /// The keystore in `dir`; made when the first key is stored.
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf, WalletError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || !name.chars().all(plain) {
+            return Err(WalletError::Name(name.to_owned()));
+        }
+        Ok(self.dir.join(format!("{name}.json")))
+    }
+
+    /// Encrypts a key under a new name.
+    pub fn store(
+        &self,
+        name: &str,
+        key: &SigningKey,
+        password: &str,
+    ) -> Result<PathBuf, WalletError> {
+        let path = self.path(name)?;
+        if path.exists() {
+            return Err(WalletError::Exists(path));
+        }
+        fs::create_dir_all(&self.dir)?;
+        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700))?;
+        let file = format!("{name}.json");
+        let mut random = rand_for_keystore();
+        eth_keystore::encrypt_key(&self.dir, &mut random, key.to_bytes(), password, Some(&file))
+            .map_err(|error| keystore_error(name, &error))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(path)
+    }
+
+    /// Decrypts a key.
+    pub fn unlock(&self, name: &str, password: &str) -> Result<SigningKey, WalletError> {
+        let path = self.path(name)?;
+        if !path.exists() {
+            return Err(WalletError::NotFound(name.to_owned()));
+        }
+        let secret = eth_keystore::decrypt_key(&path, password)
+            .map_err(|error| keystore_error(name, &error))?;
+        let bytes: [u8; 32] = secret.try_into().map_err(|_| WalletError::Keystore {
+            name: name.to_owned(),
+            cause: "holds no 32-byte key".into(),
+        })?;
+        SigningKey::from_bytes(bytes).map_err(|error| keystore_error(name, &error))
+    }
+
+    /// Names of the keys, ascending.
+    pub fn names(&self) -> Result<Vec<String>, WalletError> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let file = entry?.file_name();
+            if let Some(name) = file.to_str().and_then(|file| file.strip_suffix(".json")) {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+fn rand_for_keystore() -> impl rand08::Rng + rand08::CryptoRng {
+    rand08::rngs::OsRng
+}
+
+fn keystore_error(name: &str, error: &dyn std::fmt::Display) -> WalletError {
+    WalletError::Keystore { name: name.to_owned(), cause: error.to_string() }
+}
+
+/// Anvil's ten accounts, whose keys everybody knows. For chain id 31337 only.
+const DEVNET: [(&str, &str); 10] = [
+    ("operator", "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"),
+    ("alice", "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"),
+    ("bob", "5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a"),
+    ("carol", "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6"),
+    ("dave", "47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a"),
+    ("erin", "8b3a350cf5c34c9194ca85829a2df0ec3153be0318b5e2d3348e872092edffba"),
+    ("frank", "92db14e403b83dfe3df233f83dfa3a0d7096f21ca9b0d6d6b8d88b2b4ec1564e"),
+    ("grace", "4bbbf85ce3377467afe5d46f804f221813b2bb87f24d81f60f1fcdbf7cbf4356"),
+    ("mallory", "dbda1821b80551c9d65939329250298aa3472ba22feea921c0cf5d620ea67b97"),
+    ("relayer", "2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6"),
+];
+
+/// A devnet account's key.
+pub fn devnet_key(name: &str) -> Option<SigningKey> {
+    let (_, digits) = DEVNET.iter().find(|(known, _)| *known == name)?;
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(digits, &mut bytes).ok()?;
+    SigningKey::from_bytes(bytes).ok()
+}
+
+/// The devnet's accounts by name.
+pub fn devnet_accounts() -> Vec<(&'static str, Address)> {
+    DEVNET.iter().filter_map(|(name, _)| Some((*name, devnet_key(name)?.address()))).collect()
+}
