@@ -1,0 +1,379 @@
+//! The contracts, bound from the committed ABI, and what the commands do with them.
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::rpc::types::{TransactionReceipt, TransactionRequest};
+use alloy::sol_types::{SolCall, SolEvent, SolInterface, SolValue};
+use plasma_core::coin::{Deposit, asset};
+use plasma_core::smt::Proof;
+use plasma_core::transfer::SignedTransfer;
+use plasma_core::validators::ValidatorSet;
+use plasma_core::{BlockNumber, CoinId};
+
+use crate::ethereum::{At, EthError, Ethereum, Sender};
+
+#[allow(missing_docs, clippy::too_many_arguments)]
+mod abi {
+    alloy::sol!(
+        #[sol(all_derives)]
+        RootChain,
+        "../../contracts/abi/RootChain.json"
+    );
+    alloy::sol!(
+        #[sol(all_derives)]
+        TestERC20,
+        "../../contracts/abi/TestERC20.json"
+    );
+    alloy::sol!(
+        #[sol(all_derives)]
+        TestERC721,
+        "../../contracts/abi/TestERC721.json"
+    );
+    alloy::sol!(
+        #[sol(all_derives)]
+        TestERC1155,
+        "../../contracts/abi/TestERC1155.json"
+    );
+}
+
+pub use abi::{IRootChain, RootChain, TestERC20, TestERC721, TestERC1155};
+
+/// Constructor parameters of RootChain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExitParams {
+    /// Seconds that an exit stays open.
+    pub exit_period_s: u64,
+    /// Seconds that a coin is held after its oldest exit was refuted.
+    pub hold_period_s: u64,
+    /// Wei that an exit puts up.
+    pub bond: u128,
+    /// Share of a lost bond that is burned, in 1/10,000.
+    pub burn_bps: u16,
+}
+
+/// A transfer with its block and proof, to exit or challenge with.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The block.
+    pub block: BlockNumber,
+    /// The transfer.
+    pub transfer: SignedTransfer,
+    /// Its inclusion.
+    pub proof: Proof,
+}
+
+impl Shown {
+    fn included(&self) -> IRootChain::Included {
+        let t = &self.transfer.transfer;
+        IRootChain::Included {
+            blockNumber: self.block,
+            transfer: IRootChain::Transfer {
+                coin: t.coin,
+                prevBlock: t.prev_block,
+                prevHash: t.prev_hash,
+                newOwner: t.new_owner,
+                maxBlock: t.max_block,
+            },
+            signature: Bytes::copy_from_slice(&self.transfer.signature.0),
+            proof: self.proof.encode().into(),
+        }
+    }
+}
+
+fn no_parent() -> IRootChain::Included {
+    IRootChain::Included {
+        blockNumber: 0,
+        transfer: IRootChain::Transfer {
+            coin: 0,
+            prevBlock: 0,
+            prevHash: B256::ZERO,
+            newOwner: Address::ZERO,
+            maxBlock: 0,
+        },
+        signature: Bytes::new(),
+        proof: Bytes::new(),
+    }
+}
+
+fn no_authorization() -> IRootChain::Authorization {
+    IRootChain::Authorization { notAfter: 0, signature: Bytes::new() }
+}
+
+/// The typed error in revert data, by name; hex if it is none of ours.
+pub fn error_name(data: &[u8]) -> String {
+    match RootChain::RootChainErrors::abi_decode(data) {
+        Ok(error) => {
+            let text = format!("{error:?}");
+            text.split('(').next().unwrap_or_default().to_owned()
+        }
+        Err(_) => format!("0x{}", data.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
+}
+
+/// A coin's state in the contract.
+#[derive(Debug, Clone)]
+pub struct OnChainCoin {
+    /// 0 active, 1 exited, 2 withdrawn.
+    pub status: u8,
+    /// No finalization before this time (Unix seconds).
+    pub hold_until: u64,
+    /// Open exits, oldest first.
+    pub open: Vec<IRootChain::OpenExit>,
+}
+
+/// The contract at an address.
+#[derive(Debug, Clone)]
+pub struct RootChainContract {
+    /// Ethereum.
+    pub ethereum: Ethereum,
+    /// The contract's address.
+    pub address: Address,
+}
+
+/// What `submitBlocks` takes.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// Number of the first root.
+    pub first: BlockNumber,
+    /// Consecutive roots.
+    pub roots: Vec<B256>,
+    /// The set, as hashed.
+    pub set: Vec<u8>,
+    /// Certificate of the last root.
+    pub certificate: plasma_core::certificate::Certificate,
+}
+
+impl RootChainContract {
+    /// Reads a view function.
+    pub async fn read<C: SolCall>(&self, call: C, at: At) -> Result<C::Return, EthError> {
+        self.ethereum.read(self.address, call, at).await
+    }
+
+    /// A transaction that calls a function.
+    pub fn transaction(&self, call: impl SolCall, value: U256) -> TransactionRequest {
+        TransactionRequest::default()
+            .to(self.address)
+            .value(value)
+            .input(Bytes::from(call.abi_encode()).into())
+    }
+
+    /// Number of the last stored plasma block.
+    pub async fn last_block(&self, at: At) -> Result<BlockNumber, EthError> {
+        self.read(RootChain::lastBlockCall {}, at).await
+    }
+
+    /// Root of a plasma block; none if it is not stored.
+    pub async fn root(&self, number: BlockNumber, at: At) -> Result<Option<B256>, EthError> {
+        let root = self.read(RootChain::rootsCall { blockNumber: number }, at).await?;
+        Ok((root != B256::ZERO).then_some(root))
+    }
+
+    /// Length and hash of the event queue.
+    pub async fn queue(&self, at: At) -> Result<(u64, B256), EthError> {
+        let count = self.read(RootChain::eventCountCall {}, at).await?;
+        Ok((count, self.read(RootChain::eventHashCall {}, at).await?))
+    }
+
+    /// A deposit record; none if there is no such deposit.
+    pub async fn deposit(&self, id: u64, at: At) -> Result<Option<Deposit>, EthError> {
+        let d = self.read(RootChain::depositsCall { depositId: id }, at).await?;
+        Ok((d.count > 0).then_some(Deposit {
+            deposit_id: id,
+            first_coin: d.firstCoin,
+            count: d.count,
+            owner: d.owner,
+            asset_kind: d.assetKind,
+            token: d.token,
+            token_id: d.tokenId,
+            value: d.value,
+            deposit_block: d.depositBlock,
+        }))
+    }
+
+    /// The deposit that created a coin, by binary search over the records.
+    pub async fn deposit_of(&self, coin: CoinId, at: At) -> Result<Option<Deposit>, EthError> {
+        let (mut low, mut high) = (1, self.read(RootChain::lastDepositCall {}, at).await?);
+        while low <= high && coin > 0 {
+            let middle = low + (high - low) / 2;
+            let Some(deposit) = self.deposit(middle, at).await? else { return Ok(None) };
+            if deposit.contains(coin) {
+                return Ok(Some(deposit));
+            }
+            if deposit.first_coin > coin {
+                high = middle - 1;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Status, hold and open exits of a coin.
+    pub async fn coin(&self, coin: CoinId, id: u64, at: At) -> Result<OnChainCoin, EthError> {
+        let state = self.read(RootChain::coinStateCall { coin, depositId: id }, at).await?;
+        Ok(OnChainCoin {
+            status: state.status,
+            hold_until: state.holdUntil,
+            open: state.open,
+        })
+    }
+
+    /// The bond of an exit, in wei.
+    pub async fn bond(&self) -> Result<U256, EthError> {
+        let bond = self.read(RootChain::bondCall {}, At::Latest).await?;
+        Ok(U256::from(bond))
+    }
+
+    /// Deposits and returns the record's first coin and count. For tokens the caller has approved.
+    pub async fn make_deposit(
+        &self,
+        sender: &Sender,
+        kind: u8,
+        (token, token_id): (Address, U256),
+        value: U256,
+        count: u16,
+    ) -> Result<(CoinId, u16), EthError> {
+        let tx = match kind {
+            asset::ETH => {
+                let sum = value.saturating_mul(U256::from(count));
+                self.transaction(RootChain::depositETHCall { value, count }, sum)
+            }
+            asset::ERC20 => {
+                let call = RootChain::depositERC20Call { token, value, count };
+                self.transaction(call, U256::ZERO)
+            }
+            asset::ERC721 => {
+                let call = RootChain::depositERC721Call { token, id: token_id };
+                self.transaction(call, U256::ZERO)
+            }
+            _ => {
+                let call = RootChain::depositERC1155Call { token, id: token_id, value, count };
+                self.transaction(call, U256::ZERO)
+            }
+        };
+        let receipt = sender.send(tx).await?;
+        let event = find_event::<RootChain::Deposited>(self.address, &receipt);
+        event.map(|e| (e.firstCoin, e.count)).ok_or(EthError::Answer("no Deposited event".into()))
+    }
+
+    /// Opens the exit of a coin that never moved; returns the exit's id.
+    pub async fn start_deposit_exit(
+        &self,
+        sender: &Sender,
+        coin: CoinId,
+        deposit_id: u64,
+    ) -> Result<u64, EthError> {
+        let call = RootChain::startDepositExitCall {
+            coin,
+            depositId: deposit_id,
+            auth: no_authorization(),
+            hint: 0,
+        };
+        self.open_exit(sender, call).await
+    }
+
+    /// Opens the exit of the state that `transfer` made out of `parent` (none: the deposit).
+    pub async fn start_exit(
+        &self,
+        sender: &Sender,
+        coin: CoinId,
+        deposit_id: u64,
+        parent: Option<&Shown>,
+        transfer: &Shown,
+    ) -> Result<u64, EthError> {
+        let call = RootChain::startExitCall {
+            coin,
+            depositId: deposit_id,
+            parent: parent.map_or_else(no_parent, Shown::included),
+            transfer: transfer.included(),
+            auth: no_authorization(),
+            hint: 0,
+        };
+        self.open_exit(sender, call).await
+    }
+
+    async fn open_exit(&self, sender: &Sender, call: impl SolCall) -> Result<u64, EthError> {
+        let receipt = sender.send(self.transaction(call, self.bond().await?)).await?;
+        let event = find_event::<RootChain::ExitStarted>(self.address, &receipt);
+        event.map(|e| e.exitId).ok_or(EthError::Answer("no ExitStarted event".into()))
+    }
+
+    /// Gives the coin to its oldest exit.
+    pub async fn finalize(&self, sender: &Sender, coin: CoinId) -> Result<(), EthError> {
+        let call = RootChain::finalizeExitCall { coin };
+        sender.send(self.transaction(call, U256::ZERO)).await.map(drop)
+    }
+
+    /// Pays a finalized coin out.
+    pub async fn withdraw(&self, sender: &Sender, coin: CoinId) -> Result<(), EthError> {
+        let call = RootChain::withdrawCall { coin, to: sender.address() };
+        sender.send(self.transaction(call, U256::ZERO)).await.map(drop)
+    }
+
+    /// Pays bonds and rewards out; false if there are none.
+    pub async fn withdraw_credits(&self, sender: &Sender) -> Result<bool, EthError> {
+        let account = sender.address();
+        let credits = self.read(RootChain::creditsCall { account }, At::Latest).await?;
+        if credits.is_zero() {
+            return Ok(false);
+        }
+        let call = RootChain::withdrawCreditsCall { to: account };
+        sender.send(self.transaction(call, U256::ZERO)).await.map(|_| true)
+    }
+
+    /// The transaction that submits roots.
+    pub fn submission(&self, submission: &Submission) -> TransactionRequest {
+        let signatures: Vec<u8> =
+            submission.certificate.signatures.iter().flat_map(|s| s.0).collect();
+        let call = RootChain::submitBlocksCall {
+            firstNumber: submission.first,
+            roots_: submission.roots.clone(),
+            set: submission.set.clone().into(),
+            bitmap: submission.certificate.bitmap.clone().into(),
+            signatures: signatures.into(),
+        };
+        self.transaction(call, U256::ZERO)
+    }
+}
+
+/// The first event of a kind that `address` emitted.
+fn find_event<E: SolEvent>(address: Address, receipt: &TransactionReceipt) -> Option<E> {
+    let mut logs = receipt.logs().iter().filter(|log| log.address() == address);
+    logs.find_map(|log| E::decode_log(&log.inner).ok().map(|log| log.data))
+}
+
+/// Deploys RootChain; returns its address and block.
+pub async fn deploy(
+    sender: &Sender,
+    set: &ValidatorSet,
+    params: ExitParams,
+) -> Result<(Address, u64), EthError> {
+    let arguments =
+        (set.hash(), params.exit_period_s, params.hold_period_s, params.bond, params.burn_bps);
+    deploy_code(sender, &RootChain::BYTECODE, &arguments.abi_encode_params()).await
+}
+
+/// Deploys a contract from its bytecode and encoded arguments; returns its address and block.
+pub async fn deploy_code(
+    sender: &Sender,
+    bytecode: &Bytes,
+    arguments: &[u8],
+) -> Result<(Address, u64), EthError> {
+    let code = [bytecode.as_ref(), arguments].concat();
+    let mut tx = TransactionRequest::default().input(Bytes::from(code).into());
+    tx.to = Some(alloy::primitives::TxKind::Create);
+    let receipt = sender.send(tx).await?;
+    let address = receipt.contract_address;
+    let missing = || EthError::Answer("no contract address in the receipt".into());
+    Ok((address.ok_or_else(missing)?, receipt.block_number.unwrap_or(0)))
+}
+
+/// A call of any contract.
+pub async fn call_contract(
+    sender: &Sender,
+    to: Address,
+    call: impl SolCall,
+) -> Result<(), EthError> {
+    let input = Bytes::from(call.abi_encode());
+    let tx = TransactionRequest::default().to(to).input(input.into());
+    sender.send(tx).await.map(drop)
+}
