@@ -36,6 +36,14 @@ pub enum HistoryError {
         /// Why it is no child.
         source: ChildError,
     },
+    /// A history file is about another coin.
+    #[error("the history is of coin {found}, not {expected}")]
+    OtherCoin {
+        /// The coin in question.
+        expected: CoinId,
+        /// The file's coin.
+        found: CoinId,
+    },
     /// The node failed.
     #[error(transparent)]
     Rpc(#[from] RpcError),

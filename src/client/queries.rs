@@ -14,6 +14,10 @@ use plasma_core::{Address, BlockNumber, CoinId};
 
 use crate::rpc::{NodeClient, QueryAnswer, RpcError};
 
+/// First byte of a closed block's key.
+const BLOCK_PREFIX: u8 = 4;
+/// Most runs of coins that are read of one account, so that a node cannot fill the memory.
+const RUNS_MAX: usize = 1_000_000;
 /// The application's code for "not found".
 const CODE_NOT_FOUND: u32 = 2;
 
@@ -36,6 +40,16 @@ pub struct CoinProof {
 }
 
 impl CoinProof {
+    /// `01 || proof` or `02 || X || proof`.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = match &self.transfer {
+            None => vec![1],
+            Some(transfer) => [&[2], &transfer.encode()[..]].concat(),
+        };
+        out.extend_from_slice(&self.proof.encode());
+        out
+    }
+
     /// Reads `01 || proof` or `02 || X || proof`.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let mut reader = Reader::new(bytes);
@@ -85,7 +99,12 @@ impl NodeClient {
         } else {
             return Err(self.bad(format!("coin {coin} under key {}", hex::encode(answer.key))));
         };
-        decoded.map(Some).map_err(|error| self.bad(error))
+        match decoded.map_err(|error| self.bad(error))? {
+            CoinAnswer::Unmoved(deposit) if !deposit.contains(coin) => {
+                Err(self.bad(format!("deposit {} for coin {coin}", deposit.deposit_id)))
+            }
+            answer => Ok(Some(answer)),
+        }
     }
 
     /// A coin's transfers with their blocks, ascending.
@@ -121,6 +140,15 @@ impl NodeClient {
         self.value(&format!("/block/{number}"), BlockRecord::decode).await
     }
 
+    /// The newest closed plasma block; none before the first.
+    pub async fn latest_block(&self) -> Result<Option<(BlockNumber, BlockRecord)>, RpcError> {
+        let Some(answer) = self.found("/block/latest", &[]).await? else { return Ok(None) };
+        let number = key_number(&answer.key, BLOCK_PREFIX);
+        let number = number.ok_or_else(|| self.bad("a block under another key"))?;
+        let block = BlockRecord::decode(&answer.value).map_err(|error| self.bad(error))?;
+        Ok(Some((number, block)))
+    }
+
     /// The lowest kept certificate of a block from `number` on.
     pub async fn certificate_from(
         &self,
@@ -139,8 +167,8 @@ impl NodeClient {
     /// Runs (first, length) of an account's coins, ascending.
     pub async fn account_coins(&self, owner: Address) -> Result<Vec<(CoinId, u64)>, RpcError> {
         let mut runs: Vec<(CoinId, u64)> = Vec::new();
+        let mut after: CoinId = 0;
         loop {
-            let after = runs.last().map_or(0, |(first, length)| first + length - 1);
             let path = format!("/account/{owner}/coins");
             let Some(answer) = self.found(&path, &after.to_be_bytes()).await? else {
                 return Ok(runs);
@@ -153,7 +181,11 @@ impl NodeClient {
                 if first <= after || length == 0 || first.checked_add(length).is_none() {
                     return Err(self.bad(format!("run {first}+{length} after coin {after}")));
                 }
+                after = first + (length - 1);
                 runs.push((first, length));
+            }
+            if runs.len() > RUNS_MAX {
+                return Err(self.bad(format!("more than {RUNS_MAX} runs of coins")));
             }
         }
     }

@@ -9,14 +9,16 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-/// Most bytes of an answer: a block of 100 MB in base64 does not fit, one of ours (32 MiB) does.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of an answer that holds a block: ours have at most 32 MiB, a third more in base64.
+const BLOCK_ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Most bytes of any other answer; the largest is a coin's history, 10,000 transfers in base64.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RpcError {
-    /// No connection, or none in time.
-    #[error("node {url}: {source}")]
+    /// No connection, or no answer in time.
+    #[error("node {url}: {}", innermost(.source))]
     Unreachable {
         /// The node.
         url: String,
@@ -47,6 +49,15 @@ pub enum RpcError {
         /// The application's words.
         log: String,
     },
+}
+
+/// The text of the error at the root: reqwest's own says only that sending failed.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// How long broadcast waits.
@@ -82,6 +93,26 @@ pub struct TxResult {
     pub data: Vec<u8>,
     /// Its bytes.
     pub tx: Vec<u8>,
+}
+
+/// What the application says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppInfo {
+    /// Its last committed height.
+    pub height: u64,
+    /// The app hash after it.
+    pub app_hash: Vec<u8>,
+}
+
+/// A block of CometBFT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CometBlock {
+    /// Its height.
+    pub height: u64,
+    /// The app hash in its header: that after the height before it.
+    pub app_hash: Vec<u8>,
+    /// Its transactions, the `proposal` first.
+    pub txs: Vec<Vec<u8>>,
 }
 
 /// One operation of a proof.
@@ -130,7 +161,7 @@ impl QueryAnswer {
             });
         }
         Ok(Self {
-            code: response["code"].as_u64().and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
+            code: code(response)?,
             log: text(response, "log")?,
             key: bytes(response, "key")?,
             value: bytes(response, "value")?,
@@ -163,6 +194,27 @@ fn number(value: &Value, field: &str) -> Result<u64, String> {
     }
 }
 
+/// An ABCI code; 0 if it is absent.
+fn code(value: &Value) -> Result<u32, String> {
+    u32::try_from(number(value, "code")?).map_err(|error| format!("code: {error}"))
+}
+
+/// A hash in hex, as headers have it.
+fn hash(value: &Value, field: &str) -> Result<Vec<u8>, String> {
+    hex::decode(text(value, field)?).map_err(|error| format!("{field}: {error}"))
+}
+
+/// Latest height of the node at `url`, for code without a runtime; none if it does not answer
+/// within two seconds.
+///
+/// # Panics
+/// Inside a tokio runtime (a programmer's error).
+pub fn blocking_height(url: &str) -> Option<u64> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let node = NodeClient::new(url, Duration::from_secs(2)).ok()?;
+    runtime.block_on(node.status()).ok().map(|(height, _)| height)
+}
+
 /// A node of the child chain.
 #[derive(Debug, Clone)]
 pub struct NodeClient {
@@ -176,6 +228,7 @@ impl NodeClient {
         let http = reqwest::Client::builder()
             .timeout(timeout)
             .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|source| RpcError::Unreachable { url: url.into(), source })?;
         Ok(Self { http, url: url.to_owned() })
@@ -199,10 +252,14 @@ impl NodeClient {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let request = self.http.post(&self.url).json(&body);
         let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
+        let most = match method {
+            "block" | "block_results" => BLOCK_ANSWER_BYTES_MAX,
+            _ => ANSWER_BYTES_MAX,
+        };
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| self.unreachable(e))? {
-            if answer.len() + chunk.len() > ANSWER_BYTES_MAX {
-                return Err(self.malformed(format!("more than {ANSWER_BYTES_MAX} bytes")));
+            if answer.len() + chunk.len() > most {
+                return Err(self.malformed(format!("more than {most} bytes")));
             }
             answer.extend_from_slice(&chunk);
         }
@@ -223,15 +280,49 @@ impl NodeClient {
         let result = self.call("status", json!({})).await?;
         let info = &result["sync_info"];
         let height = number(info, "latest_block_height").map_err(|e| self.malformed(e))?;
-        let hash = text(info, "latest_app_hash").map_err(|e| self.malformed(e))?;
-        Ok((height, hex::decode(hash).map_err(|e| self.malformed(e))?))
+        let hash = hash(info, "latest_app_hash").map_err(|e| self.malformed(e))?;
+        Ok((height, hash))
+    }
+
+    /// The application's last commit, which may be ahead of what the node has stored.
+    pub async fn info(&self) -> Result<AppInfo, RpcError> {
+        let result = self.call("abci_info", json!({})).await?;
+        let response = &result["response"];
+        Ok(AppInfo {
+            height: number(response, "last_block_height").map_err(|e| self.malformed(e))?,
+            app_hash: bytes(response, "last_block_app_hash").map_err(|e| self.malformed(e))?,
+        })
+    }
+
+    /// A block of CometBFT; `height` 0 is the latest.
+    pub async fn comet_block(&self, height: u64) -> Result<CometBlock, RpcError> {
+        let params = if height == 0 { json!({}) } else { json!({"height": height.to_string()}) };
+        let result = self.call("block", params).await?;
+        let block = &result["block"];
+        let mut txs = Vec::new();
+        for tx in block.pointer("/data/txs").and_then(Value::as_array).into_iter().flatten() {
+            let tx = tx.as_str().ok_or_else(|| self.malformed("a transaction is no text"))?;
+            txs.push(BASE64.decode(tx).map_err(|e| self.malformed(e))?);
+        }
+        Ok(CometBlock {
+            height: number(&block["header"], "height").map_err(|e| self.malformed(e))?,
+            app_hash: hash(&block["header"], "app_hash").map_err(|e| self.malformed(e))?,
+            txs,
+        })
+    }
+
+    /// Codes of a height's transactions, in the block's order.
+    pub async fn result_codes(&self, height: u64) -> Result<Vec<u32>, RpcError> {
+        let params = json!({"height": height.to_string()});
+        let result = self.call("block_results", params).await?;
+        let results = result["txs_results"].as_array().into_iter().flatten();
+        results.map(|result| code(result).map_err(|e| self.malformed(e))).collect()
     }
 
     /// The app hash in the header of a height.
     pub async fn app_hash(&self, height: u64) -> Result<Vec<u8>, RpcError> {
         let result = self.call("header", json!({"height": height.to_string()})).await?;
-        let hash = text(&result["header"], "app_hash").map_err(|e| self.malformed(e))?;
-        hex::decode(hash).map_err(|e| self.malformed(e))
+        hash(&result["header"], "app_hash").map_err(|e| self.malformed(e))
     }
 
     /// Queries the application; `height` 0 is the latest.
@@ -257,15 +348,12 @@ impl NodeClient {
         };
         let result = self.call(method, json!({"tx": BASE64.encode(tx)})).await?;
         let verdict = match mode {
-            Broadcast::Commit if result["check_tx"]["code"].as_u64().unwrap_or(0) != 0 => {
-                &result["check_tx"]
-            }
+            Broadcast::Commit if code(&result["check_tx"]) != Ok(0) => &result["check_tx"],
             Broadcast::Commit => &result["tx_result"],
             _ => &result,
         };
-        let code = number(verdict, "code").map_err(|e| self.malformed(e))?;
         Ok(TxVerdict {
-            code: u32::try_from(code).map_err(|e| self.malformed(e))?,
+            code: code(verdict).map_err(|e| self.malformed(e))?,
             log: text(verdict, "log").map_err(|e| self.malformed(e))?,
             hash: text(&result, "hash").map_err(|e| self.malformed(e))?,
         })
@@ -278,10 +366,9 @@ impl NodeClient {
             Err(RpcError::Comet { data, .. }) if data.contains("not found") => return Ok(None),
             other => other?,
         };
-        let code = number(&result["tx_result"], "code").map_err(|e| self.malformed(e))?;
         Ok(Some(TxResult {
             height: number(&result, "height").map_err(|e| self.malformed(e))?,
-            code: u32::try_from(code).map_err(|e| self.malformed(e))?,
+            code: code(&result["tx_result"]).map_err(|e| self.malformed(e))?,
             data: bytes(&result["tx_result"], "data").map_err(|e| self.malformed(e))?,
             tx: bytes(&result, "tx").map_err(|e| self.malformed(e))?,
         }))
