@@ -288,6 +288,19 @@ fn bytes_of_formats_md() {
 }
 
 #[test]
+fn heads_of_an_extension_that_are_refused() {
+    let refused = |bytes: &[u8], pad| match VoteExtension::decode(bytes, pad) {
+        Err(WireError::Value { what, value }) => (what, value),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(&[0, 1], 0), ("extension version", 0));
+    assert_eq!(refused(&[2, 1], 0), ("extension version", 2));
+    assert_eq!(refused(&[1, 0], 0), ("extension flags", 0));
+    assert_eq!(refused(&[1, 0, 0, 0], 4), ("extension flags", 0));
+    assert_eq!(refused(&[1, 4], 0), ("extension flags", 4));
+}
+
+#[test]
 fn transactions_are_refused_with_their_codes() {
     let code = |bytes: &[u8]| Tx::decode(bytes).map_err(|error| error.code());
     let good = Tx::Transfer(sample(1)).encode();
