@@ -1,5 +1,7 @@
 //! The `plasma` binary; everything it does lives in `plasma-node`.
 
-fn main() {
-    println!("plasma");
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    plasma_node::run()
 }

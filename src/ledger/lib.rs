@@ -15,7 +15,7 @@ mod view;
 
 pub use deposits::DepositIndex;
 pub use execution::{Execution, TxVerdict, execute};
-pub use genesis::{Genesis, GenesisError};
+pub use genesis::{Genesis, GenesisError, GenesisParams, GenesisValidator};
 pub use outcome::{Executed, Outcome, Refusal, TxResult};
 pub use view::{Coin, ReadError, View, find_coin, judge};
 

@@ -1,1 +1,119 @@
-//! Configuration, services and commands of the plasma binary.
+//! Configuration, services and commands of the `plasma` binary.
+
+mod cli;
+mod cometbft;
+mod commands;
+mod config;
+mod context;
+mod devnet;
+mod ethereum;
+mod home;
+mod init;
+mod output;
+mod process;
+mod signals;
+mod start;
+mod time;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::cli::{Cli, Command, Devnet};
+use crate::context::Context;
+use crate::ethereum::block_on;
+use crate::home::Home;
+use crate::output::{CommandResult, Exit, Output};
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are results; everything else is wrong usage.
+            let _ = error.print();
+            let asked = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion];
+            let exit = if asked.contains(&error.kind()) { Exit::Done } else { Exit::Usage };
+            return ExitCode::from(exit as u8);
+        }
+    };
+    start_logging(&cli);
+    let mut output = Output::new(cli.json, cli.quiet);
+    match dispatch(&cli, &mut output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output.error(&error);
+            ExitCode::from(error.exit as u8)
+        }
+    }
+}
+
+/// Services log at info; commands print their own results.
+fn start_logging(cli: &Cli) {
+    let service = matches!(cli.command, Command::Start | Command::Relayer);
+    let default = if service { "info" } else { "off" };
+    let filter = cli.log.as_deref().unwrap_or(default);
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}
+
+/// `--home`, else `~/.plasma`.
+fn home(cli: &Cli) -> Home {
+    let user = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".plasma");
+    Home(cli.home.clone().unwrap_or_else(user))
+}
+
+fn dispatch(cli: &Cli, output: &mut Output) -> CommandResult<()> {
+    let home = home(cli);
+    match &cli.command {
+        Command::Devnet(devnet) => dispatch_devnet(home, devnet, output),
+        Command::Init { genesis } => init::run(&home, genesis.as_deref(), output),
+        Command::Start => start::run(&home, &config::load(&home.0)?, output),
+        Command::Relayer => block_on(commands::relayer::run(&Context::load(home)?, output))?,
+        Command::Wallet(command) => commands::wallet::run(&Context::load(home)?, command, output),
+        command => block_on(dispatch_async(&Context::load(home)?, command, output))?,
+    }
+}
+
+fn dispatch_devnet(home: Home, command: &Devnet, output: &mut Output) -> CommandResult<()> {
+    let at = |dir: &Option<PathBuf>| dir.clone().unwrap_or_else(|| home.0.clone());
+    match command {
+        Devnet::Up(args) => commands::devnet::up(&home, args, output),
+        Devnet::Down { dir } => commands::devnet::down(&at(dir), output),
+        Devnet::Status { dir } => commands::devnet::status(&at(dir), output),
+        Devnet::Reset { dir, yes } => commands::devnet::reset(&at(dir), *yes, output),
+        Devnet::Warp { time } => {
+            block_on(commands::devnet::warp(&Context::load(home)?, *time))??;
+            output.result("done", serde_json::json!({"seconds": time}));
+            Ok(())
+        }
+    }
+}
+
+async fn dispatch_async(
+    context: &Context,
+    command: &Command,
+    output: &Output,
+) -> CommandResult<()> {
+    match command {
+        Command::Demo { name } => commands::demo::run(context, *name, output).await,
+        Command::Doctor => commands::doctor::run(context, output).await,
+        Command::Deposit(args) => commands::deposit::run(context, args, output).await,
+        Command::Coin(command) => commands::coin::run(context, command, output).await,
+        Command::Transfer(args) => commands::transfer::run(context, args, output).await,
+        Command::Block(command) => commands::block::run(context, command, output).await,
+        Command::Exit(command) => commands::exit::run(context, command, output).await,
+        Command::Proof(command) => commands::proof::run(context, command, output).await,
+        // The others were dispatched before.
+        Command::Devnet(_)
+        | Command::Init { .. }
+        | Command::Start
+        | Command::Relayer
+        | Command::Wallet(_) => Ok(()),
+    }
+}

@@ -1,0 +1,351 @@
+//! The command line: nouns, then verbs.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::time::parse_duration_s;
+
+/// A payment child chain for Ethereum that nobody has to trust.
+#[derive(Debug, Parser)]
+#[command(name = "plasma", version, max_term_width = 100, arg_required_else_help = true)]
+pub struct Cli {
+    /// Directory of configuration, keys and data.
+    #[arg(long, global = true, env = "PLASMA_HOME", value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// Print the result as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print nothing but the result.
+    #[arg(long, global = true)]
+    pub quiet: bool,
+    /// Which log lines go to stderr, e.g. "info,plasma_abci=debug".
+    #[arg(long, global = true, env = "PLASMA_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Nouns.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// A whole network on this machine.
+    #[command(subcommand)]
+    Devnet(Devnet),
+    /// Play a scenario on the devnet, step by step.
+    #[command(after_help = "Example: plasma demo happy")]
+    Demo {
+        /// Which one.
+        name: DemoName,
+    },
+    /// List what is missing and the command that installs it.
+    Doctor,
+    /// Make a node's home: keys and configuration.
+    #[command(after_help = "Example: plasma --home ~/node init --genesis genesis.json")]
+    Init {
+        /// The network's genesis file.
+        #[arg(long, value_name = "FILE")]
+        genesis: Option<PathBuf>,
+    },
+    /// Run a node: the application, the follower and CometBFT.
+    Start,
+    /// Bring certified roots to Ethereum.
+    Relayer,
+    /// Keys.
+    #[command(subcommand)]
+    Wallet(Wallet),
+    /// Deposit on Ethereum; prints the ids of the new coins.
+    #[command(after_help = "Example: plasma deposit --from alice --value 1ether --count 10")]
+    Deposit(Deposit),
+    /// Coins.
+    #[command(subcommand)]
+    Coin(Coin),
+    /// Move a coin, or show a transfer.
+    #[command(
+        args_conflicts_with_subcommands = true,
+        after_help = "Example: plasma transfer 1 --from alice --to bob"
+    )]
+    Transfer(Transfer),
+    /// Plasma blocks.
+    #[command(subcommand)]
+    Block(Block),
+    /// Take coins back to Ethereum.
+    #[command(subcommand)]
+    Exit(Exit),
+    /// Proofs.
+    #[command(subcommand)]
+    Proof(Proof),
+}
+
+/// `plasma devnet`.
+#[derive(Debug, Subcommand)]
+pub enum Devnet {
+    /// Start anvil, the contracts, validators and the relayer; ^C stops all of it.
+    #[command(after_help = "Example: plasma devnet up --validators 4")]
+    Up(DevnetUp),
+    /// Stop a running devnet; its state is kept.
+    Down {
+        /// Directory of the devnet; default: the home.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// List processes, URLs, accounts and addresses.
+    Status {
+        /// Directory of the devnet; default: the home.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// Let time pass on Ethereum.
+    #[command(after_help = "Example: plasma devnet warp 15d")]
+    Warp {
+        /// How long, e.g. 15d, 12h, 30m, 45s.
+        #[arg(value_parser = parse_duration_s)]
+        time: u64,
+    },
+    /// Delete a devnet that is down.
+    Reset {
+        /// Directory of the devnet; default: the home.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+        /// Really.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+/// `plasma devnet up`.
+#[derive(Debug, Args)]
+pub struct DevnetUp {
+    /// Number of validators.
+    #[arg(long, default_value_t = 4)]
+    pub validators: usize,
+    /// Directory of the devnet; default: the home.
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Any free ports instead of 26656, 26657 ... and 8545.
+    #[arg(long)]
+    pub free_ports: bool,
+    /// Heights that a plasma block stays open.
+    #[arg(long)]
+    pub max_heights: Option<u64>,
+    /// Record CometBFT's calls in each node's data/calls.log.
+    #[arg(long)]
+    pub record_calls: bool,
+    /// Play this demo when the network is up.
+    #[arg(long)]
+    pub demo: Option<DemoName>,
+    /// Stop after the demo, with its exit code.
+    #[arg(long, requires = "demo")]
+    pub once: bool,
+}
+
+/// Demos.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DemoName {
+    /// Deposit, transfer, root on Ethereum, exit, payout.
+    Happy,
+}
+
+/// `plasma wallet`.
+#[derive(Debug, Subcommand)]
+pub enum Wallet {
+    /// Make a key.
+    New {
+        /// Its name.
+        name: String,
+        /// File with the password; only its first line counts.
+        #[arg(long)]
+        password_file: PathBuf,
+    },
+    /// Encrypt a key that you have: 64 hex digits in a file.
+    Import {
+        /// Its name.
+        name: String,
+        /// File with the key.
+        #[arg(long)]
+        key_file: PathBuf,
+        /// File with the password.
+        #[arg(long)]
+        password_file: PathBuf,
+    },
+    /// List keys.
+    List,
+}
+
+/// Whose key signs.
+#[derive(Debug, Clone, Args)]
+pub struct From {
+    /// Name of a key in the keystore, or of a devnet account.
+    #[arg(long)]
+    pub from: String,
+    /// File with the key's password.
+    #[arg(long)]
+    pub password_file: Option<PathBuf>,
+}
+
+/// `plasma deposit`.
+#[derive(Debug, Args)]
+pub struct Deposit {
+    /// Who deposits and owns the coins.
+    #[command(flatten)]
+    pub from: From,
+    /// Value of each coin: wei, `1.5ether`, `3gwei`, or a token's smallest units.
+    #[arg(long, default_value = "1")]
+    pub value: String,
+    /// How many coins.
+    #[arg(long, default_value_t = 1)]
+    pub count: u16,
+    /// Asset.
+    #[arg(long, value_enum, default_value_t = AssetName::Eth)]
+    pub asset: AssetName,
+    /// Token contract; on the devnet its test token of that kind.
+    #[arg(long)]
+    pub token: Option<String>,
+    /// Token id of an NFT or ERC-1155.
+    #[arg(long, default_value = "0")]
+    pub id: String,
+    /// Mint the devnet's test token first.
+    #[arg(long)]
+    pub mint: bool,
+    /// Wait until the child chain has the coins.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// Kinds of assets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AssetName {
+    /// Ether.
+    Eth,
+    /// An ERC-20 token.
+    Erc20,
+    /// An NFT.
+    Erc721,
+    /// Units of an ERC-1155 id.
+    Erc1155,
+}
+
+/// `plasma coin`.
+#[derive(Debug, Subcommand)]
+pub enum Coin {
+    /// Owner, state and value of a coin.
+    Show {
+        /// The coin.
+        coin: u64,
+    },
+    /// Coins of an account.
+    List {
+        /// Address, key or devnet account.
+        owner: String,
+    },
+    /// A coin's transfers.
+    History {
+        /// The coin.
+        coin: u64,
+        /// Check every block against the roots on Ethereum.
+        #[arg(long)]
+        verify: bool,
+    },
+}
+
+/// `plasma transfer`.
+#[derive(Debug, Args)]
+pub struct Transfer {
+    /// Show a transfer instead.
+    #[command(subcommand)]
+    pub command: Option<TransferCommand>,
+    /// The coins; several go in one bundle.
+    #[arg(required = true)]
+    pub coins: Vec<u64>,
+    /// The owner.
+    #[arg(long, required = true)]
+    pub from: Option<String>,
+    /// File with the key's password.
+    #[arg(long)]
+    pub password_file: Option<PathBuf>,
+    /// The receiver: address, key or devnet account.
+    #[arg(long, required = true)]
+    pub to: Option<String>,
+    /// Last plasma block in which the transfer counts; default: a few blocks ahead.
+    #[arg(long)]
+    pub max_block: Option<u64>,
+    /// Print the bytes for curl, and send nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Return once CheckTx has answered; default: wait for the block.
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+/// `plasma transfer show`.
+#[derive(Debug, Subcommand)]
+pub enum TransferCommand {
+    /// Show a transfer by CometBFT's hash of its transaction, or by its own hash and coin.
+    Show {
+        /// 64 hex digits.
+        hash: String,
+        /// The coin, where the hash is the transfer's own.
+        #[arg(long)]
+        coin: Option<u64>,
+    },
+}
+
+/// `plasma block`.
+#[derive(Debug, Subcommand)]
+pub enum Block {
+    /// Root, certificate and state of a plasma block.
+    Show {
+        /// Its number; default: the newest.
+        number: Option<u64>,
+    },
+}
+
+/// `plasma exit`.
+#[derive(Debug, Subcommand)]
+pub enum Exit {
+    /// Open the exit of a coin; puts up the bond.
+    Start {
+        /// The coin.
+        coin: u64,
+        /// Its owner.
+        #[command(flatten)]
+        from: From,
+    },
+    /// Open exits of a coin.
+    List {
+        /// The coin.
+        coin: u64,
+    },
+    /// Give the coin to its oldest exit, once the period is over.
+    Finalize {
+        /// The coin.
+        coin: u64,
+        /// Who pays for the transaction.
+        #[command(flatten)]
+        from: From,
+    },
+    /// Pay out a finalized coin and the bond.
+    Withdraw {
+        /// The coin.
+        coin: u64,
+        /// The winner.
+        #[command(flatten)]
+        from: From,
+    },
+}
+
+/// `plasma proof`.
+#[derive(Debug, Subcommand)]
+pub enum Proof {
+    /// Check the JSON answer of `abci_query?...&prove=true` against the node's next header.
+    #[command(after_help = "Example: curl -s 'localhost:26657/abci_query?path=\"/coin/1\"\
+                            &prove=true' | plasma proof verify -")]
+    Verify {
+        /// File, or - for standard input.
+        file: PathBuf,
+        /// App hash to check against, hex; default: asked from the node.
+        #[arg(long)]
+        app_hash: Option<String>,
+    },
+}

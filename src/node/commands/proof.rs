@@ -1,0 +1,87 @@
+//! `plasma proof`.
+
+use std::io::Read;
+use std::path::Path;
+
+use plasma_client::rpc::QueryAnswer;
+use plasma_core::state::{COIN_PREFIX, key_number};
+use plasma_store::Commitment;
+use serde_json::json;
+
+use crate::cli::Proof;
+use crate::context::{Context, rpc_error};
+use crate::output::{CommandError, CommandResult, Output};
+
+/// Most bytes of a proof document.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+
+/// Runs it.
+pub async fn run(context: &Context, command: &Proof, output: &Output) -> CommandResult<()> {
+    let Proof::Verify { file, app_hash } = command;
+    let answer = read(file)?;
+    let commitment = match app_hash {
+        Some(digits) => decode_hash(digits)?,
+        None => {
+            let node = context.node()?;
+            let hash = node.app_hash(answer.height + 1).await.map_err(rpc_error)?;
+            output.note("the app hash is the node's own word: for certainty pass --app-hash");
+            decode_hash(&hex::encode(hash))?
+        }
+    };
+    verify(&answer, commitment).map_err(|message| {
+        CommandError::no("proof_invalid", message, "ask again, or another node")
+    })?;
+    let text = format!("valid at height {} under app hash {commitment}", answer.height);
+    let data = json!({"height": answer.height, "app_hash": commitment.to_string(),
+                      "key": hex::encode(&answer.key), "value": hex::encode(&answer.value)});
+    output.result(text, data);
+    Ok(())
+}
+
+fn read(file: &Path) -> CommandResult<QueryAnswer> {
+    let bad = |error: &dyn std::fmt::Display| {
+        let message = format!("{}: {error}", file.display());
+        CommandError::usage(message, "plasma proof verify --help")
+    };
+    let mut text = String::new();
+    let source: Box<dyn Read> = if file == Path::new("-") {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(file).map_err(|error| bad(&error))?)
+    };
+    source.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text).map_err(|error| bad(&error))?;
+    let json: serde_json::Value = serde_json::from_str(&text).map_err(|error| bad(&error))?;
+    let answer = QueryAnswer::parse(&json).map_err(|error| bad(&error))?;
+    if answer.code != 0 || answer.proof.is_empty() {
+        return Err(bad(&"an answer without a proof; query with prove=true"));
+    }
+    Ok(answer)
+}
+
+fn decode_hash(digits: &str) -> CommandResult<Commitment> {
+    let mut hash = [0; 32];
+    hex::decode_to_slice(digits.trim_start_matches("0x"), &mut hash).map_err(|_| {
+        CommandError::usage("an app hash has 64 hex digits", "plasma proof verify --help")
+    })?;
+    Ok(Commitment(hash))
+}
+
+/// One operation shows the key's value; a second one that a coin has no key of its own.
+fn verify(answer: &QueryAnswer, commitment: Commitment) -> Result<(), String> {
+    let check = |op: &plasma_client::rpc::ProofOp, value: Option<&[u8]>| {
+        let scheme = op.kind.strip_prefix("plasma/").ok_or_else(|| op.kind.clone())?;
+        plasma_store::verify(scheme, commitment, &op.key, value, &op.data)
+            .map_err(|error| error.to_string())
+    };
+    match &answer.proof[..] {
+        [own] if own.key == answer.key => check(own, Some(&answer.value)),
+        [own, absent] if own.key == answer.key => {
+            if key_number(&absent.key, COIN_PREFIX).is_none() {
+                return Err("the second operation is not of a coin's key".into());
+            }
+            check(own, Some(&answer.value))?;
+            check(absent, None)
+        }
+        _ => Err("the operations are not of the answer's key".into()),
+    }
+}

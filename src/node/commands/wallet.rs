@@ -1,0 +1,42 @@
+//! `plasma wallet`.
+
+use plasma_client::wallet::devnet_accounts;
+use serde_json::json;
+
+use crate::cli::Wallet;
+use crate::context::{Context, read_password, wallet_error};
+use crate::devnet::new_key;
+use crate::home::read_key;
+use crate::output::{CommandResult, Output};
+
+/// Runs it.
+pub fn run(context: &Context, command: &Wallet, output: &Output) -> CommandResult<()> {
+    match command {
+        Wallet::New { name, password_file } => {
+            let key = new_key()?;
+            let password = read_password(password_file)?;
+            context.keystore().store(name, &key, &password).map_err(wallet_error)?;
+            let address = key.address();
+            output.result(address, json!({"name": name, "address": address}));
+        }
+        Wallet::Import { name, key_file, password_file } => {
+            let key = read_key(key_file)?;
+            let password = read_password(password_file)?;
+            context.keystore().store(name, &key, &password).map_err(wallet_error)?;
+            let address = key.address();
+            output.result(address, json!({"name": name, "address": address}));
+        }
+        Wallet::List => {
+            let names = context.keystore().names().map_err(wallet_error)?;
+            let mut lines: Vec<String> = names.clone();
+            let devnet = devnet_accounts();
+            lines.extend(devnet.iter().map(|(name, address)| {
+                format!("{name:<10} {address}  (devnet only: everybody knows this key)")
+            }));
+            let devnet: serde_json::Map<String, serde_json::Value> =
+                devnet.into_iter().map(|(name, address)| (name.into(), json!(address))).collect();
+            output.result(lines.join("\n"), json!({"keys": names, "devnet": devnet}));
+        }
+    }
+    Ok(())
+}

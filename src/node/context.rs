@@ -1,0 +1,177 @@
+//! What the commands of a user work with: configuration, node, contract, keys.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plasma_client::queries::CoinAnswer;
+use plasma_client::rpc::{NodeClient, RpcError};
+use plasma_client::wallet::{Keystore, devnet_accounts, devnet_key};
+use plasma_core::coin::{CoinState, Deposit};
+use plasma_core::signature::SigningKey;
+use plasma_core::state::Params;
+use plasma_core::{Address, CoinId};
+use plasma_rootchain::contract::RootChainContract;
+use plasma_rootchain::ethereum::{EthError, Ethereum, Sender};
+
+use crate::config::{self, Config};
+use crate::devnet::CHAIN_ID;
+use crate::ethereum::{eth_error, parse_address};
+use crate::home::Home;
+use crate::output::{CommandError, CommandResult, Exit};
+
+/// Time limit of a call to the node.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Home and configuration.
+pub struct Context {
+    /// The home.
+    pub home: Home,
+    /// Its configuration.
+    pub config: Config,
+}
+
+/// A node's error as a command's.
+pub fn rpc_error(error: RpcError) -> CommandError {
+    let (exit, code, help) = match &error {
+        RpcError::Unreachable { .. } => (Exit::Unreachable, "node_unreachable", "plasma devnet up"),
+        RpcError::Query { .. } => (Exit::Failure, "query", "plasma --help"),
+        _ => (Exit::Failure, "node", "plasma doctor"),
+    };
+    CommandError::new(exit, code, error, help)
+}
+
+impl Context {
+    /// Reads the configuration of a home.
+    pub fn load(home: Home) -> CommandResult<Self> {
+        let config = config::load(&home.0)?;
+        Ok(Self { home, config })
+    }
+
+    /// The node.
+    pub fn node(&self) -> CommandResult<NodeClient> {
+        NodeClient::new(&self.config.node.rpc, CALL_TIMEOUT).map_err(rpc_error)
+    }
+
+    /// The first endpoint of Ethereum.
+    pub fn ethereum(&self) -> CommandResult<Ethereum> {
+        let url = self.config.ethereum.rpc.first().map_or("", String::as_str);
+        Ethereum::new(url).map_err(eth_error)
+    }
+
+    /// The contract.
+    pub fn contract(&self) -> CommandResult<RootChainContract> {
+        let address = parse_address(&self.config.ethereum.root_chain)?;
+        Ok(RootChainContract { ethereum: self.ethereum()?, address })
+    }
+
+    /// The node's parameters, checked against the configured contract.
+    pub async fn params(&self, node: &NodeClient) -> CommandResult<Params> {
+        let params = node.params().await.map_err(rpc_error)?;
+        let configured = parse_address(&self.config.ethereum.root_chain)?;
+        if params.root_chain == configured {
+            return Ok(params);
+        }
+        let message =
+            format!("the node's contract is {}, yours is {configured}", params.root_chain);
+        Err(CommandError::usage(message, "correct [ethereum] root_chain or [node] rpc"))
+    }
+
+    /// The keystore.
+    pub fn keystore(&self) -> Keystore {
+        Keystore::new(&self.home.0.join("keystore"))
+    }
+
+    /// The key of a name: from the keystore, or a devnet account on the devnet's chain.
+    pub async fn key(&self, name: &str, password: Option<&Path>) -> CommandResult<SigningKey> {
+        let stored = self.keystore().names().map_err(wallet_error)?.contains(&name.to_owned());
+        if !stored && let Some(key) = devnet_key(name) {
+            let chain_id = self.ethereum()?.chain_id().await.map_err(eth_error)?;
+            if chain_id == CHAIN_ID {
+                return Ok(key);
+            }
+            let message =
+                format!("{name} is a devnet account whose key everybody knows; this is {chain_id}");
+            return Err(CommandError::usage(message, "plasma wallet new NAME"));
+        }
+        let help = "pass --password-file FILE";
+        let file = password.ok_or_else(|| {
+            let message = format!("key {name:?} needs its password, or does not exist");
+            CommandError::usage(message, help)
+        })?;
+        let password = read_password(file)?;
+        self.keystore().unlock(name, &password).map_err(wallet_error)
+    }
+
+    /// An address: hex, the name of a devnet account.
+    pub fn address(&self, text: &str) -> CommandResult<Address> {
+        if let Some((_, address)) = devnet_accounts().into_iter().find(|(name, _)| *name == text) {
+            return Ok(address);
+        }
+        text.parse().map_err(|_| {
+            let message = format!("{text:?} is neither an address nor a devnet account");
+            CommandError::usage(message, "plasma wallet list")
+        })
+    }
+
+    /// Sends on Ethereum as a key.
+    pub async fn sender(&self, key: &SigningKey) -> CommandResult<Sender> {
+        Sender::new(self.ethereum()?, key).await.map_err(eth_error)
+    }
+}
+
+/// The first line of a password file.
+pub fn read_password(file: &Path) -> CommandResult<String> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        CommandError::usage(format!("{}: {error}", file.display()), "check the path")
+    })?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+/// A keystore's error as a command's.
+pub fn wallet_error(error: plasma_client::wallet::WalletError) -> CommandError {
+    CommandError::usage(error, "plasma wallet list")
+}
+
+/// A coin as the node reports it, with its state. The node is not trusted: whoever acts on it
+/// verifies it, here by the contract's refusal of a wrong exit.
+pub struct KnownCoin {
+    /// Its state.
+    pub state: CoinState,
+    /// The node's answer.
+    pub answer: CoinAnswer,
+}
+
+/// Finds a coin at the node.
+pub async fn find_coin(
+    node: &NodeClient,
+    params: &Params,
+    coin: CoinId,
+) -> CommandResult<KnownCoin> {
+    let answer = node.coin(coin).await.map_err(rpc_error)?.ok_or_else(|| unknown_coin(coin))?;
+    let state = match &answer {
+        CoinAnswer::Record(record) => record.state(coin),
+        CoinAnswer::Unmoved(deposit) => deposit.state(coin, &params.domain()),
+    };
+    Ok(KnownCoin { state, answer })
+}
+
+/// The error of a coin that the child chain does not know.
+pub fn unknown_coin(coin: CoinId) -> CommandError {
+    let message = format!("the child chain knows no coin {coin}");
+    CommandError::no("not_found", message, "wait for finality, or plasma deposit")
+}
+
+/// The deposit of a coin in the contract.
+pub async fn deposit_of(contract: &RootChainContract, coin: CoinId) -> CommandResult<Deposit> {
+    use plasma_rootchain::ethereum::At;
+    let found = contract.deposit_of(coin, At::Latest).await.map_err(eth_error)?;
+    found.ok_or_else(|| {
+        let message = format!("no deposit on Ethereum created coin {coin}");
+        CommandError::no("not_found", message, "plasma deposit --from alice --value 1ether")
+    })
+}
+
+/// Shows that a call to Ethereum has another cause than the contract.
+pub fn is_revert(error: &EthError, name: &str) -> bool {
+    matches!(error, EthError::Reverted(found) if found == name)
+}
