@@ -1,4 +1,8 @@
 //! Keys: Web3 keystore v3 files, and the devnet's known accounts.
+//!
+//! A file `NAME.json` holds one key: version 3, scrypt, AES-128-CTR, with the address as geth
+//! writes it; mode 0600 in a directory of mode 0700. It is written beside its name and renamed,
+//! so a crash leaves a whole file or a `.NAME.new` that nobody reads.
 
 use std::fs;
 use std::io;
@@ -7,6 +11,14 @@ use std::path::{Path, PathBuf};
 
 use plasma_core::Address;
 use plasma_core::signature::SigningKey;
+use serde_json::{Value, json};
+
+/// Most bytes of a keystore file.
+const FILE_BYTES_MAX: u64 = 65_536;
+/// Most bytes of memory that a file may make scrypt use; geth's standard takes 256 MiB.
+const SCRYPT_BYTES_MAX: u64 = 512 << 20;
+/// Most rounds of PBKDF2 that a file may ask for.
+const PBKDF2_ROUNDS_MAX: u64 = 10_000_000;
 
 /// Why a key cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -66,11 +78,17 @@ impl Keystore {
         }
         fs::create_dir_all(&self.dir)?;
         fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700))?;
-        let file = format!("{name}.json");
+        let file = format!(".{name}.new");
+        let beside = self.dir.join(&file);
         let mut random = rand_for_keystore();
         eth_keystore::encrypt_key(&self.dir, &mut random, key.to_bytes(), password, Some(&file))
             .map_err(|error| keystore_error(name, &error))?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
+        let mut json = read_file(&beside, name)?;
+        json["address"] = json!(hex::encode(key.address()));
+        fs::write(&beside, json.to_string())?;
+        fs::File::open(&beside)?.sync_all()?;
+        fs::rename(&beside, &path)?;
         Ok(path)
     }
 
@@ -80,6 +98,7 @@ impl Keystore {
         if !path.exists() {
             return Err(WalletError::NotFound(name.to_owned()));
         }
+        check_file(&read_file(&path, name)?, name)?;
         let secret = eth_keystore::decrypt_key(&path, password)
             .map_err(|error| keystore_error(name, &error))?;
         let bytes: [u8; 32] = secret.try_into().map_err(|_| WalletError::Keystore {
@@ -89,7 +108,19 @@ impl Keystore {
         SigningKey::from_bytes(bytes).map_err(|error| keystore_error(name, &error))
     }
 
-    /// Names of the keys, ascending.
+    /// Names of the keys with their addresses, ascending; no address if a file from elsewhere
+    /// has none.
+    pub fn list(&self) -> Result<Vec<(String, Option<Address>)>, WalletError> {
+        let mut list = Vec::new();
+        for name in self.names()? {
+            let json = read_file(&self.path(&name)?, &name)?;
+            let address = json["address"].as_str().and_then(|text| text.parse().ok());
+            list.push((name, address));
+        }
+        Ok(list)
+    }
+
+    /// Names of the keys, ascending. Files whose names the keystore would not give are not keys.
     pub fn names(&self) -> Result<Vec<String>, WalletError> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -98,7 +129,9 @@ impl Keystore {
         let mut names = Vec::new();
         for entry in entries {
             let file = entry?.file_name();
-            if let Some(name) = file.to_str().and_then(|file| file.strip_suffix(".json")) {
+            if let Some(name) = file.to_str().and_then(|file| file.strip_suffix(".json"))
+                && self.path(name).is_ok()
+            {
                 names.push(name.to_owned());
             }
         }
@@ -109,6 +142,35 @@ impl Keystore {
 
 fn rand_for_keystore() -> impl rand08::Rng + rand08::CryptoRng {
     rand08::rngs::OsRng
+}
+
+fn read_file(path: &Path, name: &str) -> Result<Value, WalletError> {
+    if fs::metadata(path)?.len() > FILE_BYTES_MAX {
+        return Err(keystore_error(name, &format!("more than {FILE_BYTES_MAX} bytes")));
+    }
+    serde_json::from_slice(&fs::read(path)?).map_err(|error| keystore_error(name, &error))
+}
+
+/// Refuses what would make the keystore library panic or take all memory.
+fn check_file(json: &Value, name: &str) -> Result<(), WalletError> {
+    let crypto = &json["crypto"];
+    let parameter = |field: &str| crypto["kdfparams"][field].as_u64().unwrap_or(0);
+    let scrypt_bytes =
+        parameter("n").saturating_mul(parameter("r").max(parameter("p"))).saturating_mul(128);
+    let fault = if json["version"] != 3 {
+        "not version 3"
+    } else if crypto["cipher"] != "aes-128-ctr" {
+        "its cipher is not aes-128-ctr"
+    } else if crypto["cipherparams"]["iv"].as_str().map(str::len) != Some(32) {
+        "its iv has not 16 bytes"
+    } else if parameter("dklen") != 32 {
+        "its dklen is not 32"
+    } else if scrypt_bytes > SCRYPT_BYTES_MAX || parameter("c") > PBKDF2_ROUNDS_MAX {
+        "it asks for too much memory or time"
+    } else {
+        return Ok(());
+    };
+    Err(keystore_error(name, &fault))
 }
 
 fn keystore_error(name: &str, error: &dyn std::fmt::Display) -> WalletError {
