@@ -165,10 +165,26 @@ pub fn validator_set(mut validators: Vec<Validator>) -> CommandResult<ValidatorS
     ValidatorSet::new(1, validators).map_err(|error| CommandError::usage(error, "plasma init"))
 }
 
-/// The genesis file of a chain.
-pub fn genesis(chain_id: &str, time: &str, app: &Genesis) -> CommandResult<String> {
+/// Sets every key of `from` in `into`, objects key by key.
+fn merge_json(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge_json(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+/// The genesis file of a chain, over the defaults that CometBFT has written in `home`.
+pub fn genesis(home: &Path, chain_id: &str, time: &str, app: &Genesis) -> CommandResult<String> {
+    let defaults = std::fs::read_to_string(home.join("config/genesis.json"))
+        .map_err(|error| failed("genesis.json", error))?;
     let mut genesis: Value =
-        serde_json::from_str(GENESIS).map_err(|error| failed("genesis template", error))?;
+        serde_json::from_str(&defaults).map_err(|error| failed("genesis.json", error))?;
+    let differences = serde_json::from_str(GENESIS).map_err(|error| failed("template", error))?;
+    merge_json(&mut genesis, differences);
     let validators: Vec<Value> = app
         .validators
         .iter()

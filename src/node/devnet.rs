@@ -255,7 +255,9 @@ impl Devnet {
             validator_set_id: set.id(),
             validators: validators.collect(),
         };
-        let text = cometbft::genesis(COMET_CHAIN_ID, &crate::time::now_rfc3339(), &app)?;
+        let first = Home(self.description.nodes[0].home.clone()).cometbft();
+        let now = crate::time::now_rfc3339();
+        let text = cometbft::genesis(&first, COMET_CHAIN_ID, &now, &app)?;
         for node in &self.description.nodes {
             let path = Home(node.home.clone()).cometbft().join("config/genesis.json");
             write_file(&path, &text).map_err(failed)?;

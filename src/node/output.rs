@@ -24,8 +24,6 @@ pub enum Exit {
     Unreachable = 4,
     /// The chain, or the contract, refused it.
     Rejected = 5,
-    /// Interrupted by a signal.
-    Interrupted = 130,
 }
 
 /// An error with its exit code and the next thing to try.
@@ -79,11 +77,6 @@ impl Output {
     /// Plain or JSON output; `quiet` drops remarks.
     pub fn new(json: bool, quiet: bool) -> Self {
         Self { json, quiet, warnings: Vec::new() }
-    }
-
-    /// Whether JSON is asked for.
-    pub fn json(&self) -> bool {
-        self.json
     }
 
     /// A remark on the way, for people.

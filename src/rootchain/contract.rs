@@ -210,11 +210,7 @@ impl RootChainContract {
     /// Status, hold and open exits of a coin.
     pub async fn coin(&self, coin: CoinId, id: u64, at: At) -> Result<OnChainCoin, EthError> {
         let state = self.read(RootChain::coinStateCall { coin, depositId: id }, at).await?;
-        Ok(OnChainCoin {
-            status: state.status,
-            hold_until: state.holdUntil,
-            open: state.open,
-        })
+        Ok(OnChainCoin { status: state.status, hold_until: state.holdUntil, open: state.open })
     }
 
     /// The bond of an exit, in wei.

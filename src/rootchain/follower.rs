@@ -147,6 +147,9 @@ impl Follower {
             return Err(FollowError::Syncing);
         }
         let head = ethereum.head(At::Finalized).await?.ok_or(FollowError::NotFinalized)?;
+        if head.number < self.source.deployed_at {
+            return Ok(());
+        }
         self.check_last(ethereum).await?;
         let contract =
             RootChainContract { ethereum: ethereum.clone(), address: self.source.root_chain };
