@@ -1,1 +1,10 @@
-//! Fakes of the outside world and generators for tests.
+//! Fakes of the outside world for tests: a consensus driver over real applications, and a root
+//! chain that queues events. Never the only proof of anything: the e2e tests use the real parts.
+
+#![allow(clippy::unwrap_used)] // A fake that fails is a failed test.
+
+mod network;
+mod wallet;
+
+pub use network::{Network, Node, Options, block_hash};
+pub use wallet::{bundle, key, sign, single};
