@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod app_check_tx;
+mod app_proposals;
+mod app_queries;
 mod application;
 mod client;
 mod codec;
