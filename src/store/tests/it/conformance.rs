@@ -1,0 +1,166 @@
+//! What every backend must do, against a map per version.
+
+use std::collections::BTreeMap;
+
+use plasma_store::jmt_sled::JmtSled;
+use plasma_store::{Commitment, Store, StoreError, Write, verify};
+use proptest::prelude::*;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn open(dir: &tempfile::TempDir) -> JmtSled {
+    JmtSled::open(&dir.path().join("s"), 16 << 20).unwrap()
+}
+
+fn batches() -> impl Strategy<Value = Vec<Vec<Write>>> {
+    let key =
+        prop_oneof![prop::collection::vec(0..4u8, 1..4), prop::collection::vec(any::<u8>(), 9..10)];
+    let value = prop::option::weighted(0.8, prop::collection::vec(any::<u8>(), 0..40));
+    prop::collection::vec(prop::collection::vec((key, value), 0..12), 1..8)
+}
+
+/// Applies a batch to a map; returns what really changed.
+fn apply(model: &mut Model, batch: &[Write]) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+    let before = model.clone();
+    for (key, value) in batch {
+        match value {
+            Some(value) => model.insert(key.clone(), value.clone()),
+            None => model.remove(key),
+        };
+    }
+    let keys = batch.iter().map(|(key, _)| key.clone());
+    keys.filter(|key| before.get(key) != model.get(key))
+        .map(|key| (key.clone(), model.get(&key).cloned()))
+        .collect()
+}
+
+fn check_version(store: &dyn Store, version: u64, commitment: Commitment, model: &Model) {
+    let mut scanned = Model::new();
+    store
+        .scan(version, &[], &mut |key, value| {
+            scanned.insert(key.to_vec(), value.to_vec());
+        })
+        .unwrap();
+    assert_eq!(&scanned, model);
+    for key in model.keys().cloned().chain([vec![9, 9, 9], vec![]]) {
+        let value = model.get(&key);
+        assert_eq!(store.get(version, &key).unwrap().as_ref(), value);
+        let proven = store.prove(version, &key).unwrap();
+        assert_eq!(proven.value.as_ref(), value);
+        let value = value.map(Vec::as_slice);
+        verify(store.scheme(), commitment, &key, value, &proven.proof).unwrap();
+        refuse_mutations(store.scheme(), commitment, &key, value, &proven.proof);
+    }
+}
+
+fn refuse_mutations(
+    scheme: &str,
+    commitment: Commitment,
+    key: &[u8],
+    value: Option<&[u8]>,
+    proof: &[u8],
+) {
+    let refused = |c: Commitment, key: &[u8], value: Option<&[u8]>, proof: &[u8]| {
+        assert!(verify(scheme, c, key, value, proof).is_err());
+    };
+    let mut other = commitment;
+    other.0[7] ^= 1;
+    refused(other, key, value, proof);
+    refused(commitment, key, Some(b"another value"), proof);
+    if value.is_some() {
+        refused(commitment, key, None, proof);
+        refused(commitment, &[key, b"x"].concat(), value, proof);
+    }
+    refused(commitment, key, value, &[proof, &[0]].concat());
+    refused(commitment, key, value, &proof[..proof.len() - 1]);
+    for at in (0..proof.len()).step_by(7) {
+        let mut changed = proof.to_vec();
+        changed[at] ^= 1 << (at % 8);
+        refused(commitment, key, value, &changed);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_store_is_a_map_per_version(batches in batches(), reopen in 0..8usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = open(&dir);
+        let mut model = Model::new();
+        let mut history = Vec::new();
+        for (version, batch) in batches.iter().enumerate() {
+            let version = version as u64;
+            let commitment = store.commit(version, batch).unwrap();
+            prop_assert_eq!(store.latest().map(|(v, _)| v), version.checked_sub(1));
+            store.persist(version).unwrap();
+            prop_assert_eq!(store.latest(), Some((version, commitment)));
+            let changed = apply(&mut model, batch);
+            history.push((commitment, model.clone(), changed));
+            if reopen == version as usize {
+                drop(store);
+                store = open(&dir);
+                prop_assert_eq!(store.latest(), Some((version, commitment)));
+            }
+        }
+        for (version, (commitment, model, _)) in history.iter().enumerate() {
+            check_version(&store, version as u64, *commitment, model);
+        }
+        let mut seen: Vec<_> = vec![BTreeMap::new(); history.len()];
+        store.changes(0, history.len() as u64 - 1, &mut |version, key, value| {
+            seen[version as usize].insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        }).unwrap();
+        let changed: Vec<_> = history.into_iter().map(|(_, _, changed)| changed).collect();
+        prop_assert_eq!(seen, changed);
+    }
+
+    #[test]
+    fn garbage_is_no_proof(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let c = Commitment([1; 32]);
+        prop_assert!(verify("jmt-sha256/1", c, b"key", Some(b"value"), &bytes).is_err());
+        prop_assert!(verify("jmt-sha256/1", c, b"key", None, &bytes).is_err());
+        prop_assert!(verify("another/1", c, b"key", None, &bytes).is_err());
+    }
+}
+
+#[test]
+fn the_commitment_depends_on_the_pairs_alone() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (one, two) = (open(&one), open(&two));
+    let put = |key: &str, value: &str| (key.as_bytes().to_vec(), Some(value.as_bytes().to_vec()));
+    let a = one.commit(0, &[put("a", "1"), put("b", "2"), put("c", "3")]).unwrap();
+    one.persist(0).unwrap();
+    let detour = [put("c", "9"), put("b", "2"), put("a", "1"), put("c", "3")];
+    assert_eq!(two.commit(0, &detour).unwrap(), a, "the last write of a key counts");
+    two.persist(0).unwrap();
+    let changed = one.commit(1, &[put("d", "4")]).unwrap();
+    assert_ne!(changed, a);
+    one.persist(1).unwrap();
+    assert_eq!(one.commit(2, &[(b"d".to_vec(), None)]).unwrap(), a, "deleted without a trace");
+    one.persist(2).unwrap();
+    assert_eq!(one.commit(3, &[]).unwrap(), a, "an empty commit changes nothing");
+}
+
+#[test]
+fn an_unpersisted_commit_is_seen_by_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let write = |value: &str| vec![(b"key".to_vec(), Some(value.as_bytes().to_vec()))];
+    store.commit(0, &write("first")).unwrap();
+    store.persist(0).unwrap();
+    let second = store.commit(1, &write("second")).unwrap();
+    assert_eq!(store.get(0, b"key").unwrap().unwrap(), b"first");
+    assert!(matches!(store.get(1, b"key"), Err(StoreError::Version { asked: 1, .. })));
+    store.discard();
+    assert!(store.persist(1).is_err(), "nothing to persist");
+    assert_ne!(store.commit(1, &write("third")).unwrap(), second);
+    assert_eq!(store.commit(1, &write("second")).unwrap(), second, "the newest commit counts");
+    store.persist(1).unwrap();
+    assert_eq!(store.newest(1, b"key").unwrap().unwrap(), (1, Some(b"second".to_vec())));
+    assert_eq!(store.newest(0, b"key").unwrap().unwrap(), (0, Some(b"first".to_vec())));
+    for wrong in [0, 1, 3] {
+        assert!(matches!(store.commit(wrong, &[]), Err(StoreError::Version { .. })));
+    }
+    let long = vec![(vec![0; 1025], None)];
+    assert!(matches!(store.commit(2, &long), Err(StoreError::TooLarge { .. })));
+}

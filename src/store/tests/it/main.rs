@@ -1,0 +1,8 @@
+//! Integration tests of the store crate, one module per hazard. `conformance` runs against
+//! `dyn Store`, so that every backend passes the same tests.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod crashes;
+mod opening;
