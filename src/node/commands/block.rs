@@ -42,9 +42,13 @@ pub async fn run(context: &Context, command: &Block, output: &Output) -> Command
     let signers: Vec<usize> =
         certificate.iter().flat_map(|c| c.signed().map(|(i, _)| i).collect::<Vec<_>>()).collect();
     let certified_by = certificate.as_ref().map(|c| c.number);
+    let certified = certified_by.map_or_else(
+        || "none yet".into(),
+        |by| format!("of block {by}, signed by validators {signers:?}"),
+    );
     let text = format!(
-        "block {number}\nstate {state}\nroot  {}\nchain hash {}\nclosed at height {}\n\
-         certificate of block {certified_by:?}, signed by validators {signers:?}",
+        "block       {number}\nstate       {state}\nroot        {}\nchain hash  {}\n\
+         closed at   height {}\ncertificate {certified}",
         block.root, block.chain_hash, block.height
     );
     let data = json!({"block": number, "state": state, "root": block.root,

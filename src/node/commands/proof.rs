@@ -2,8 +2,9 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use plasma_client::rpc::QueryAnswer;
+use plasma_client::rpc::{NodeClient, QueryAnswer};
 use plasma_core::state::{COIN_PREFIX, key_number};
 use plasma_store::Commitment;
 use serde_json::json;
@@ -15,6 +16,9 @@ use crate::output::{CommandError, CommandResult, Output};
 /// Most bytes of a proof document.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
+/// How long the next header may take.
+const HEADER_MAX: Duration = Duration::from_secs(20);
+
 /// Runs it.
 pub async fn run(context: &Context, command: &Proof, output: &Output) -> CommandResult<()> {
     let Proof::Verify { file, app_hash } = command;
@@ -22,8 +26,7 @@ pub async fn run(context: &Context, command: &Proof, output: &Output) -> Command
     let commitment = match app_hash {
         Some(digits) => decode_hash(digits)?,
         None => {
-            let node = context.node()?;
-            let hash = node.app_hash(answer.height + 1).await.map_err(rpc_error)?;
+            let hash = next_app_hash(&context.node()?, answer.height).await?;
             output.note("the app hash is the node's own word: for certainty pass --app-hash");
             decode_hash(&hex::encode(hash))?
         }
@@ -36,6 +39,16 @@ pub async fn run(context: &Context, command: &Proof, output: &Output) -> Command
                       "key": hex::encode(&answer.key), "value": hex::encode(&answer.value)});
     output.result(text, data);
     Ok(())
+}
+
+/// The app hash that commits to the state of `height`: in the next header, which the chain may
+/// still be making.
+async fn next_app_hash(node: &NodeClient, height: u64) -> CommandResult<Vec<u8>> {
+    let deadline = Instant::now() + HEADER_MAX;
+    while node.status().await.map_err(rpc_error)?.0 <= height && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    node.app_hash(height + 1).await.map_err(rpc_error)
 }
 
 fn read(file: &Path) -> CommandResult<QueryAnswer> {
