@@ -2,7 +2,7 @@
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::rpc::types::{TransactionReceipt, TransactionRequest};
-use alloy::sol_types::{SolCall, SolEvent, SolInterface, SolValue};
+use alloy::sol_types::{GenericRevertReason, SolCall, SolEvent, SolInterface, SolValue};
 use plasma_core::coin::{Deposit, asset};
 use plasma_core::smt::Proof;
 use plasma_core::transfer::SignedTransfer;
@@ -98,14 +98,15 @@ fn no_authorization() -> IRootChain::Authorization {
     IRootChain::Authorization { notAfter: 0, signature: Bytes::new() }
 }
 
-/// The typed error in revert data, by name; hex if it is none of ours.
+/// The typed error in revert data, by name; else Solidity's reason, else the data in hex.
 pub fn error_name(data: &[u8]) -> String {
-    match RootChain::RootChainErrors::abi_decode(data) {
-        Ok(error) => {
-            let text = format!("{error:?}");
-            text.split('(').next().unwrap_or_default().to_owned()
-        }
-        Err(_) => format!("0x{}", data.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    if let Ok(error) = RootChain::RootChainErrors::abi_decode(data) {
+        let text = format!("{error:?}");
+        return text.split('(').next().unwrap_or_default().to_owned();
+    }
+    match GenericRevertReason::decode(data) {
+        Some(GenericRevertReason::ContractError(reason)) => reason.to_string(),
+        _ => alloy::primitives::hex::encode_prefixed(data),
     }
 }
 

@@ -14,22 +14,27 @@ use alloy::providers::{DynProvider, Provider, ProviderBuilder};
 use alloy::rpc::types::{Filter, Log, TransactionReceipt, TransactionRequest};
 use alloy::signers::local::PrivateKeySigner;
 use alloy::sol_types::SolCall;
+use alloy::transports::http::reqwest;
 use alloy::transports::{RpcError, TransportErrorKind};
 use plasma_core::signature::SigningKey;
 
 use crate::contract::error_name;
 
+/// Longest wait for one answer: an endpoint that hangs must not stop the follower for ever.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a receipt is awaited.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks for a receipt.
 const RECEIPT_POLL: Duration = Duration::from_millis(200);
+/// Most gas of a transaction (EIP-7825).
+const TX_GAS_MAX: u64 = 16_777_216;
 /// Tip of our transactions, wei a gas.
 pub const TIP_WEI: u128 = 1_000_000_000;
 
 /// Why Ethereum did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum EthError {
-    /// No connection.
+    /// No connection, or no answer in time.
     #[error("Ethereum at {url}: {cause}")]
     Unreachable {
         /// The endpoint.
@@ -99,7 +104,10 @@ impl Ethereum {
     /// An endpoint by its URL; connects on the first call.
     pub fn new(url: &str) -> Result<Self, EthError> {
         let parsed = url.parse().map_err(|_| EthError::Url(url.to_owned()))?;
-        let provider = ProviderBuilder::default().connect_http(parsed).erased();
+        let http = reqwest::Client::builder().timeout(ANSWER_TIMEOUT).build().map_err(|error| {
+            EthError::Unreachable { url: url.to_owned(), cause: innermost(&error) }
+        })?;
+        let provider = ProviderBuilder::default().connect_reqwest(http, parsed).erased();
         Ok(Self { provider, url: url.to_owned() })
     }
 
@@ -116,9 +124,10 @@ impl Ethereum {
             return EthError::Rpc(payload.message.to_string());
         }
         match error {
-            RpcError::Transport(kind) => {
-                EthError::Unreachable { url: self.url.clone(), cause: kind.to_string() }
-            }
+            RpcError::Transport(kind) => match kind.as_http_error() {
+                Some(http) => EthError::Rpc(format!("HTTP status {}", http.status)),
+                None => EthError::Unreachable { url: self.url.clone(), cause: innermost(&kind) },
+            },
             other => EthError::Answer(other.to_string()),
         }
     }
@@ -186,9 +195,11 @@ impl Ethereum {
         count.map_err(|e| self.error(e))
     }
 
-    /// Gas that a transaction takes; a revert is named.
+    /// Gas that a transaction takes on top of the latest block; a revert is named. Not of the
+    /// pending block: it may hold the very transaction that this one replaces.
     pub async fn estimate(&self, tx: TransactionRequest) -> Result<u64, EthError> {
-        self.provider.estimate_gas(tx).await.map_err(|e| self.error(e))
+        let gas = self.provider.estimate_gas(tx).block(BlockId::latest()).await;
+        gas.map_err(|e| self.error(e))
     }
 
     /// Broadcasts signed bytes.
@@ -215,6 +226,15 @@ impl Ethereum {
     ) -> Result<serde_json::Value, EthError> {
         self.provider.raw_request(method.into(), params).await.map_err(|e| self.error(e))
     }
+}
+
+/// The text of the error at the root: the outer ones say only that sending failed.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// Signs and sends the transactions of one account, one at a time.
@@ -274,7 +294,7 @@ impl Sender {
     /// Estimates the gas and adds a fifth: state may change until the transaction is mined.
     pub async fn gas(&self, tx: &TransactionRequest) -> Result<u64, EthError> {
         let gas = self.ethereum.estimate(tx.clone().from(self.address)).await?;
-        Ok(gas + gas / 5)
+        Ok((gas + gas / 5).min(TX_GAS_MAX))
     }
 
     /// Signs a transaction with this nonce.
@@ -305,11 +325,14 @@ impl Sender {
         self.ethereum.broadcast(&signed.raw).await?;
         let deadline = Instant::now() + RECEIPT_TIMEOUT;
         while Instant::now() < deadline {
-            if let Some(receipt) = self.ethereum.receipt(signed.hash).await? {
-                if receipt.status() {
-                    return Ok(receipt);
+            match self.ethereum.receipt(signed.hash).await {
+                Ok(Some(receipt)) if receipt.status() => return Ok(receipt),
+                Ok(Some(_)) => {
+                    return Err(EthError::Reverted(format!("in transaction {}", signed.hash)));
                 }
-                return Err(EthError::Reverted(format!("in transaction {}", signed.hash)));
+                // It is sent: a look that fails says nothing of it.
+                Ok(None) | Err(EthError::Unreachable { .. } | EthError::Rpc(_)) => {}
+                Err(error) => return Err(error),
             }
             tokio::time::sleep(RECEIPT_POLL).await;
         }

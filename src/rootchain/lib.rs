@@ -4,4 +4,5 @@
 pub mod contract;
 pub mod ethereum;
 pub mod follower;
+pub mod journal;
 pub mod relayer;
