@@ -23,7 +23,8 @@ pub async fn run(context: &Context, command: &Coin, output: &Output) -> CommandR
             let verified = verify_coin(context, *coin).await?;
             let Verified { checked, state, moved } = verified;
             let text = format!(
-                "coin {coin} verified up to block {checked} on Ethereum\nowner {}\nmoved in {moved:?}",
+                "coin {coin} verified up to block {checked} on Ethereum\nowner {}\n\
+                 moved in {moved:?}",
                 state.owner
             );
             let data = json!({"coin": coin, "checked": checked, "owner": state.owner,

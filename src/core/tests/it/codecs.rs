@@ -31,7 +31,8 @@ fn hash() -> impl Strategy<Value = B256> {
 
 prop_compose! {
     fn wire()(
-        coin in number(), owner in any::<[u8; 20]>(), max_block in number(), signature in signature(),
+        coin in number(), owner in any::<[u8; 20]>(), max_block in number(),
+        signature in signature(),
     ) -> WireTransfer {
         WireTransfer { coin, new_owner: owner.into(), max_block, signature }
     }

@@ -1,106 +1,139 @@
-//! A real anvil on a free port, with RootChain deployed.
+//! An anvil of its own for each test, on a free port, with two blocks of finality lag.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plasma_client::wallet::devnet_key;
-use plasma_core::signature::SigningKey;
-use plasma_core::validators::{Validator, ValidatorSet};
+use plasma_core::validators::ValidatorSet;
 use plasma_rootchain::contract::{ExitParams, RootChainContract, deploy};
-use plasma_rootchain::ethereum::{Ethereum, Sender};
-use serde_json::json;
+use plasma_rootchain::ethereum::{At, Ethereum, Sender};
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
-/// Waits until a condition holds.
-pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition().await {
-        assert!(Instant::now() < deadline, "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
+/// How long anything may take on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The key of validator `i`.
-pub fn root_key(i: u8) -> SigningKey {
-    SigningKey::from_bytes([i + 1; 32]).unwrap()
-}
+/// Exits of the tests: short, and without a bond.
+pub const EXITS: ExitParams =
+    ExitParams { exit_period_s: 1_000, hold_period_s: 500, bond: 0, burn_bps: 5_000 };
 
-/// Four validators of power 10, in set order, with the index of each one's key.
-pub fn validators() -> (ValidatorSet, Vec<SigningKey>) {
-    let mut keys: Vec<SigningKey> = (0..4).map(root_key).collect();
-    keys.sort_by_key(SigningKey::address);
-    let member = |(i, key): (usize, &SigningKey)| Validator {
-        root_key: key.address(),
-        power: 10,
-        consensus_key: [i as u8; 32],
-    };
-    (ValidatorSet::new(1, keys.iter().enumerate().map(member).collect()).unwrap(), keys)
-}
-
-/// A running anvil; it ends when this is dropped.
+/// A running anvil; ends with this.
 pub struct Anvil {
-    child: Child,
-    /// Its URL.
-    pub url: String,
-    /// A client of it.
-    pub ethereum: Ethereum,
-    /// The contract.
-    pub contract: RootChainContract,
-    /// Block of its deployment.
-    pub deployed_at: u64,
+    process: Child,
+    dir: TempDir,
+    port: u16,
+}
+
+impl Anvil {
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (process, port) = launch(&dir, 0);
+        Self { process, dir, port }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn ethereum(&self) -> Ethereum {
+        Ethereum::new(&self.url()).unwrap()
+    }
+
+    /// Ends the process, which keeps its state.
+    pub fn stop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again with its state on its port.
+    pub fn resume(&mut self) {
+        (self.process, self.port) = launch(&self.dir, self.port);
+    }
+
+    /// A folder for the test's files.
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    pub async fn call(&self, method: &'static str, params: Value) -> Value {
+        let Value::Array(params) = params else { panic!("parameters are an array") };
+        self.ethereum().anvil(method, params).await.unwrap()
+    }
+
+    pub async fn mine(&self, blocks: u64) {
+        self.call("anvil_mine", json!([format!("{blocks:#x}")])).await;
+    }
+
+    /// Removes the newest blocks and what is in them.
+    pub async fn roll_back(&self, blocks: u64) {
+        self.call("anvil_rollback", json!([blocks])).await;
+    }
+
+    pub async fn automine(&self, on: bool) {
+        self.call("evm_setAutomine", json!([on])).await;
+    }
+
+    pub async fn head(&self, at: At) -> u64 {
+        self.ethereum().head(at).await.unwrap().unwrap().number
+    }
+
+    pub async fn sender(&self, name: &str) -> Sender {
+        Sender::new(self.ethereum(), &devnet_key(name).unwrap()).await.unwrap()
+    }
+
+    /// Deploys RootChain for `set` and waits for finality; returns it with its block.
+    pub async fn deploy(&self, set: &ValidatorSet) -> (RootChainContract, u64) {
+        let (address, block) = deploy(&self.sender("operator").await, set, EXITS).await.unwrap();
+        self.mine(2).await;
+        (RootChainContract { ethereum: self.ethereum(), address }, block)
+    }
 }
 
 impl Drop for Anvil {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
-impl Anvil {
-    /// Starts anvil, which mines a block for each transaction and calls a block final that is two
-    /// below the latest.
-    pub async fn start() -> Self {
-        let port = {
-            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            listener.local_addr().unwrap().port()
-        };
-        let program = std::env::var("PLASMA_ANVIL").unwrap();
-        let child = Command::new(program)
-            .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--slots-in-an-epoch", "1", "--silent"])
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let url = format!("http://127.0.0.1:{port}");
-        let ethereum = Ethereum::new(&url).unwrap();
-        until("anvil answers", async || ethereum.chain_id().await.is_ok()).await;
-        let key = devnet_key("operator").unwrap();
-        let operator = Sender::new(ethereum.clone(), &key).await.unwrap();
-        let params =
-            ExitParams { exit_period_s: 100, hold_period_s: 50, bond: 10, burn_bps: 5_000 };
-        let (address, deployed_at) = deploy(&operator, &validators().0, params).await.unwrap();
-        let contract = RootChainContract { ethereum: ethereum.clone(), address };
-        let anvil = Self { child, url, ethereum, contract, deployed_at };
-        anvil.mine(3).await;
-        anvil
+fn launch(dir: &TempDir, port: u16) -> (Child, u16) {
+    let program = std::env::var("PLASMA_ANVIL").unwrap_or("anvil".into());
+    let output = dir.path().join("anvil.out");
+    let mut process = Command::new(program)
+        .args(["--host", "127.0.0.1", "--slots-in-an-epoch", "1", "--preserve-historical-states"])
+        .args(["--port", &port.to_string(), "--state"])
+        .arg(dir.path().join("state.json"))
+        .stdin(Stdio::null())
+        .stdout(std::fs::File::create(&output).unwrap())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let text = std::fs::read_to_string(&output).unwrap();
+        if let Some((_, rest)) = text.split_once("Listening on 127.0.0.1:")
+            && let Some((port, _)) = rest.split_once('\n')
+        {
+            return (process, port.parse().unwrap());
+        }
+        assert_eq!(process.try_wait().unwrap(), None, "anvil ended: {text}");
+        assert!(Instant::now() < deadline, "anvil does not start: {text}");
+        std::thread::yield_now();
     }
+}
 
-    /// Mines blocks; an event is final two blocks later.
-    pub async fn mine(&self, blocks: u64) {
-        self.rpc("anvil_mine", vec![json!(format!("{blocks:#x}"))]).await;
-    }
-
-    /// Calls a method.
-    pub async fn rpc(
-        &self,
-        method: &'static str,
-        params: Vec<serde_json::Value>,
-    ) -> serde_json::Value {
-        self.ethereum.anvil(method, params).await.unwrap()
-    }
-
-    /// Sends as a devnet account.
-    pub async fn sender(&self, name: &str) -> Sender {
-        Sender::new(self.ethereum.clone(), &devnet_key(name).unwrap()).await.unwrap()
+/// Waits until `condition` gives something.
+pub async fn wait_for<T>(what: &str, condition: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

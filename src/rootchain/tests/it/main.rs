@@ -1,8 +1,10 @@
-//! Integration tests of the rootchain crate on a real anvil; the child chain's node is a fake.
-
+//! The bindings, the follower and the relayer against real anvils.
 #![allow(clippy::unwrap_used)]
 
 mod anvil;
+mod chain;
+mod contract;
 mod follower;
-mod node;
+mod gate;
 mod relayer;
+mod relayer_faults;

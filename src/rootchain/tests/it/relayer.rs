@@ -1,168 +1,223 @@
-//! The relayer submits every root once, whatever happens in between.
+//! Roots come to the contract, once and all of them.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use plasma_client::rpc::NodeClient;
-use plasma_core::domain::Domain;
-use plasma_rootchain::ethereum::At;
-use plasma_rootchain::relayer::{Policy, Relayer};
-use serde_json::json;
+use plasma_rootchain::contract::{RootChain, RootChainContract};
+use plasma_rootchain::ethereum::{At, Ethereum, Sender};
+use plasma_rootchain::journal::{Attempt, Journal};
+use plasma_rootchain::relayer::{ChildChain, Policy, Relayer};
 
-use crate::anvil::{Anvil, until};
-use crate::node::FakeNode;
+use crate::anvil::{Anvil, wait_for};
+use crate::chain::{TestChain, validators};
 
-struct Setup {
-    anvil: Anvil,
-    node: FakeNode,
-    dir: tempfile::TempDir,
+/// Never within a test.
+const PATIENT: Policy =
+    Policy { resubmit_after: Duration::from_secs(3_600), max_fee_wei: 500_000_000_000 };
+
+/// A contract, a child chain and an account.
+pub struct Fixture {
+    pub anvil: Anvil,
+    pub contract: RootChainContract,
+    pub chain: TestChain,
 }
 
-impl Setup {
-    async fn new() -> Self {
-        let anvil = Anvil::start().await;
-        let node = FakeNode::start(Domain::new(31_337, anvil.contract.address)).await;
-        Self { anvil, node, dir: tempfile::tempdir().unwrap() }
+impl Fixture {
+    pub async fn new() -> Self {
+        let anvil = Anvil::start();
+        let (contract, _) = anvil.deploy(&validators().0).await;
+        let chain = TestChain::new(contract.address);
+        Self { anvil, contract, chain }
     }
 
-    fn journal(&self) -> std::path::PathBuf {
-        self.dir.path().join("journal")
+    pub fn journal(&self, name: &str) -> PathBuf {
+        self.anvil.dir().join(format!("{name}.journal"))
     }
 
-    async fn relayer_with(&self, resubmit_after: Duration) -> Relayer<NodeClient> {
-        let node = NodeClient::new(&self.node.url, Duration::from_secs(10)).unwrap();
-        let sender = self.anvil.sender("relayer").await;
-        let policy = Policy { resubmit_after, max_fee_wei: 1_000_000_000_000 };
-        Relayer::new(node, self.anvil.contract.clone(), sender, &self.journal(), policy)
+    /// A relayer by this account's key, with this account's journal, through an endpoint.
+    pub async fn relayer_at(
+        &self,
+        ethereum: Ethereum,
+        name: &str,
+        policy: Policy,
+    ) -> Relayer<TestChain> {
+        let key = plasma_client::wallet::devnet_key(name).unwrap();
+        let sender = Sender::new(ethereum.clone(), &key).await.unwrap();
+        let contract = RootChainContract { ethereum, ..self.contract.clone() };
+        Relayer::new(self.chain.clone(), contract, sender, &self.journal(name), policy)
     }
 
-    async fn relayer(&self) -> Relayer<NodeClient> {
-        self.relayer_with(Duration::from_secs(600)).await
+    pub async fn relayer(&self) -> Relayer<TestChain> {
+        self.relayer_at(self.anvil.ethereum(), "relayer", PATIENT).await
     }
 
-    async fn last_block(&self) -> u64 {
-        self.anvil.contract.last_block(At::Latest).await.unwrap()
+    pub async fn patient(&self, ethereum: Ethereum) -> Relayer<TestChain> {
+        self.relayer_at(ethereum, "relayer", PATIENT).await
     }
 
-    async fn nonce(&self) -> u64 {
-        let sender = self.anvil.sender("relayer").await;
-        self.anvil.ethereum.nonce(sender.address()).await.unwrap()
+    pub async fn last(&self) -> u64 {
+        self.contract.last_block(At::Latest).await.unwrap()
     }
-}
 
-fn lines(journal: &Path) -> usize {
-    std::fs::read_to_string(journal).unwrap_or_default().lines().count()
+    /// Transactions of an account in the chain.
+    pub async fn nonce(&self, name: &str) -> u64 {
+        let account = plasma_client::wallet::devnet_key(name).unwrap().address();
+        self.anvil.ethereum().nonce(account).await.unwrap()
+    }
+
+    /// The contract gets every root of the child chain up to `last`, and its chain hash. It waits:
+    /// anvil answers a send before it mines it.
+    pub async fn check(&self, last: u64) {
+        // Anvil may be away for a moment.
+        let stored = async || self.contract.last_block(At::Latest).await.ok();
+        wait_for("roots", async || (stored().await? >= last).then_some(())).await;
+        assert_eq!(self.last().await, last);
+        let chain_hash = self.contract.read(RootChain::chainHashCall {}, At::Latest).await.unwrap();
+        assert_eq!(chain_hash, self.chain.chain_hash(last));
+        for number in (1..=last).step_by(97).chain([last]) {
+            let root = self.contract.root(number, At::Latest).await.unwrap();
+            assert_eq!(root, self.chain.root(number).await.unwrap(), "block {number}");
+        }
+        assert_eq!(self.contract.root(last + 1, At::Latest).await.unwrap(), None);
+    }
 }
 
 #[tokio::test]
-async fn a_backlog_goes_in_steps_of_at_most_512_roots() {
-    let setup = Setup::new().await;
-    setup.node.close(1_100);
-    let mut relayer = setup.relayer().await;
-    let mut steps = Vec::new();
-    while setup.last_block().await < 1_100 {
+async fn certified_roots_are_delivered_and_done_when_final() {
+    let f = Fixture::new().await;
+    let mut relayer = f.relayer().await;
+    f.chain.close(3);
+    relayer.step().await.unwrap();
+    assert_eq!((relayer.progress.attempts, f.last().await), (0, 0));
+    f.chain.certify();
+    relayer.step().await.unwrap();
+    f.check(3).await;
+    relayer.step().await.unwrap();
+    let progress = relayer.progress;
+    assert_eq!((progress.certified, progress.latest, progress.finalized), (3, 3, 0));
+    assert_eq!((progress.attempts, progress.replaced, progress.reverted), (1, 0, 0));
+    assert!(progress.fee_paid_wei > 0 && progress.submissions_left > 0);
+    f.anvil.mine(2).await;
+    relayer.step().await.unwrap();
+    assert_eq!(relayer.progress.finalized, 3);
+    // Blocks that only are closed stay here.
+    f.chain.close(2);
+    relayer.step().await.unwrap();
+    f.chain.certify();
+    relayer.step().await.unwrap();
+    f.check(5).await;
+    assert_eq!(f.nonce("relayer").await, 2);
+}
+
+#[tokio::test]
+async fn eleven_hundred_roots_are_caught_up_in_three_steps() {
+    let f = Fixture::new().await;
+    let mut relayer = f.relayer().await;
+    f.chain.close(1_100);
+    f.chain.certify();
+    for (transactions, last) in [(1, 512), (2, 1_024), (3, 1_100)] {
         relayer.step().await.unwrap();
-        steps.push(setup.last_block().await);
-        assert!(steps.len() < 10, "{steps:?}");
+        f.check(last).await;
+        assert_eq!(f.nonce("relayer").await, transactions);
     }
-    steps.dedup();
-    // The highest kept certificates within 512 blocks: the ends of windows, then the newest.
-    assert_eq!(steps, [512, 1_024, 1_100]);
-    assert_eq!(setup.nonce().await, 3);
-    setup.anvil.mine(3).await;
     relayer.step().await.unwrap();
-    assert_eq!((relayer.progress.finalized, relayer.progress.attempts), (1_100, 3));
-    setup.node.close(1);
-    until("the next root arrives", async || {
+    assert_eq!((f.nonce("relayer").await, relayer.progress.attempts), (3, 3));
+}
+
+#[tokio::test]
+async fn a_restarted_relayer_goes_on_from_the_contract() {
+    let f = Fixture::new().await;
+    f.chain.close(2);
+    f.chain.certify();
+    f.relayer().await.step().await.unwrap();
+    f.check(2).await;
+    f.chain.close(2);
+    f.chain.certify();
+    // Without the journal too.
+    std::fs::remove_file(f.journal("relayer")).unwrap();
+    f.relayer().await.step().await.unwrap();
+    f.check(4).await;
+    // A journal that is ahead of the chain, as after a reorganisation or of another Ethereum.
+    let ahead = Attempt {
+        nonce: 50,
+        hash: plasma_core::B256::repeat_byte(5),
+        first: 90,
+        last: 99,
+        max_fee_wei: u128::MAX,
+        tip_wei: u128::MAX,
+    };
+    Journal::new(&f.journal("relayer")).record(&ahead).unwrap();
+    f.chain.close(2);
+    f.chain.certify();
+    f.relayer().await.step().await.unwrap();
+    f.check(6).await;
+    assert_eq!(f.nonce("relayer").await, 3);
+}
+
+#[tokio::test]
+async fn a_reorganised_submission_is_sent_again() {
+    let f = Fixture::new().await;
+    let mut relayer = f.relayer().await;
+    f.chain.close(4);
+    f.chain.certify();
+    relayer.step().await.unwrap();
+    f.check(4).await;
+    relayer.step().await.unwrap();
+    assert_eq!(relayer.progress.latest, 4);
+    f.anvil.roll_back(1).await;
+    assert_eq!(f.last().await, 0);
+    relayer.step().await.unwrap();
+    f.check(4).await;
+    assert_eq!((relayer.progress.reorgs, relayer.progress.attempts), (1, 2));
+    // The same while it is restarted.
+    f.anvil.roll_back(1).await;
+    f.relayer().await.step().await.unwrap();
+    f.check(4).await;
+}
+
+#[tokio::test]
+async fn the_loser_of_a_race_goes_on() {
+    let f = Fixture::new().await;
+    let mut relayers = Vec::new();
+    for name in ["relayer", "bob", "carol"] {
+        relayers.push(f.relayer_at(f.anvil.ethereum(), name, PATIENT).await);
+    }
+    f.chain.close(3);
+    f.chain.certify();
+    f.anvil.automine(false).await;
+    for relayer in &mut relayers {
         relayer.step().await.unwrap();
-        setup.last_block().await == 1_101
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn killed_between_send_and_receipt_it_sends_nothing_twice() {
-    let setup = Setup::new().await;
-    setup.anvil.rpc("evm_setAutomine", vec![json!(false)]).await;
-    setup.node.close(2);
-    let mut relayer = setup.relayer().await;
-    relayer.step().await.unwrap();
-    assert_eq!(lines(&setup.journal()), 1);
-    drop(relayer);
-    let mut restarted = setup.relayer().await;
-    for _ in 0..3 {
-        restarted.step().await.unwrap();
     }
-    assert_eq!(lines(&setup.journal()), 1, "it waits for the attempt in its journal");
-    setup.anvil.mine(1).await;
-    restarted.step().await.unwrap();
-    assert_eq!((setup.last_block().await, setup.nonce().await), (2, 1));
-}
-
-#[tokio::test]
-async fn killed_between_journal_and_send_it_uses_the_nonce_again() {
-    let setup = Setup::new().await;
-    setup.node.close(1);
-    let mut relayer = setup.relayer().await;
-    setup.anvil.rpc("evm_setAutomine", vec![json!(false)]).await;
-    relayer.step().await.unwrap();
-    let line = std::fs::read_to_string(setup.journal()).unwrap();
-    let attempt: serde_json::Value = serde_json::from_str(line.trim()).unwrap();
-    // As if it had never been broadcast.
-    setup.anvil.rpc("anvil_dropTransaction", vec![attempt["hash"].clone()]).await;
-    setup.anvil.rpc("evm_setAutomine", vec![json!(true)]).await;
-    let mut restarted = setup.relayer().await;
-    restarted.step().await.unwrap();
-    restarted.step().await.unwrap();
-    assert_eq!((setup.last_block().await, setup.nonce().await), (1, 1));
-}
-
-#[tokio::test]
-async fn a_stuck_transaction_is_replaced() {
-    let setup = Setup::new().await;
-    setup.anvil.rpc("evm_setAutomine", vec![json!(false)]).await;
-    setup.node.close(1);
-    let mut relayer = setup.relayer_with(Duration::ZERO).await;
-    relayer.step().await.unwrap();
-    relayer.step().await.unwrap();
-    assert_eq!((relayer.progress.attempts, relayer.progress.replaced), (2, 1));
-    let text = std::fs::read_to_string(setup.journal()).unwrap();
-    let attempts: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(attempts[0]["nonce"], attempts[1]["nonce"]);
-    for fee in ["max_fee_wei", "tip_wei"] {
-        let of = |i: usize| attempts[i][fee].as_u64().unwrap();
-        assert!(of(1) * 10 >= of(0) * 11, "{fee} is raised by a tenth");
-    }
-    setup.anvil.mine(1).await;
-    assert_eq!(setup.last_block().await, 1);
-}
-
-#[tokio::test]
-async fn somebody_else_may_deliver() {
-    let setup = Setup::new().await;
-    setup.node.close(3);
-    let mut first = setup.relayer().await;
-    let mut second = setup.relayer().await;
-    first.step().await.unwrap();
-    second.step().await.unwrap();
-    assert_eq!((setup.last_block().await, setup.nonce().await), (3, 1));
-}
-
-#[tokio::test]
-async fn a_submission_that_is_reorged_out_is_sent_again() {
-    let setup = Setup::new().await;
-    setup.node.close(2);
-    let mut relayer = setup.relayer().await;
-    let snapshot = setup.anvil.rpc("evm_snapshot", vec![]).await;
-    relayer.step().await.unwrap();
-    relayer.step().await.unwrap();
-    assert_eq!(setup.last_block().await, 2);
-    setup.anvil.rpc("evm_revert", vec![snapshot]).await;
-    assert_eq!(setup.last_block().await, 0);
-    until("it is sent again", async || {
+    f.anvil.mine(1).await;
+    f.check(3).await;
+    let mut reverted = 0;
+    for relayer in &mut relayers {
         relayer.step().await.unwrap();
-        setup.last_block().await == 2
-    })
-    .await;
+        reverted += relayer.progress.reverted;
+    }
+    assert_eq!(reverted, 2);
+    f.anvil.automine(true).await;
+    f.chain.close(3);
+    f.chain.certify();
+    for relayer in &mut relayers {
+        relayer.step().await.unwrap();
+        f.check(6).await;
+    }
+    let total: u64 = relayers.iter().map(|relayer| relayer.progress.attempts).sum();
+    assert_eq!(total, 4);
+}
+
+#[tokio::test]
+async fn ethereum_is_away_while_the_child_chain_goes_on() {
+    let mut f = Fixture::new().await;
+    f.chain.close(2);
+    f.chain.certify();
+    let task = tokio::spawn(f.relayer().await.run());
+    f.check(2).await;
+    f.anvil.stop();
+    f.chain.close(700);
+    f.chain.certify();
+    f.anvil.resume();
+    f.check(702).await;
+    task.abort();
 }
