@@ -163,8 +163,8 @@ impl<C: ChildChain> Relayer<C> {
     ) -> Self {
         let journal = Journal::new(journal);
         let attempts = journal.last_attempts();
-        let outstanding = (!attempts.is_empty())
-            .then(|| Outstanding { attempts, since: Instant::now() });
+        let outstanding =
+            (!attempts.is_empty()).then(|| Outstanding { attempts, since: Instant::now() });
         let progress = Progress::default();
         let behind_since = None;
         Self { child, contract, sender, journal, policy, outstanding, behind_since, progress }
@@ -183,7 +183,8 @@ impl<C: ChildChain> Relayer<C> {
                 }
             }
             if self.progress != before {
-                let oldest_unsent_s = self.behind_since.map_or(0, |since| since.elapsed().as_secs());
+                let oldest_unsent_s =
+                    self.behind_since.map_or(0, |since| since.elapsed().as_secs());
                 tracing::info!(oldest_unsent_s, progress = ?self.progress, "relayer");
             }
             tokio::time::sleep(pause).await;
