@@ -1,1 +1,6 @@
 //! Black-box tests over real processes.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cli;
+mod path;
+mod refusals;

@@ -1,0 +1,274 @@
+//! What is refused, with which code, and how CometBFT's RPC carries the answer.
+
+use std::time::Duration;
+
+use base64::Engine;
+use plasma_e2e::{Network, Reply, get, post, wait_for};
+use serde_json::json;
+
+/// Codes of formats.md.
+mod code {
+    pub const EMPTY: u64 = 1;
+    pub const QUOTED_HEX: u64 = 2;
+    pub const MALFORMED: u64 = 3;
+    pub const PROPOSAL_NOT_ALLOWED: u64 = 4;
+    pub const UNKNOWN_COIN: u64 = 6;
+    pub const GONE: u64 = 7;
+    pub const FROZEN: u64 = 8;
+    pub const MOVED_IN_OPEN_BLOCK: u64 = 9;
+    pub const EXPIRED: u64 = 10;
+    pub const NOT_OWNER: u64 = 12;
+    pub const COIN_PENDING: u64 = 14;
+    pub const BUNDLE_BELOW_HALF: u64 = 15;
+}
+
+/// One transfer: kind and version, coin (one byte for coins below 128), the rest.
+fn with_coin(tx: &str, coin: u8) -> String {
+    format!("{}{coin:02x}{}", &tx[..4], &tx[6..])
+}
+
+/// The code of some bytes at every node.
+fn refused_everywhere(network: &Network, tx: &str, expected: u64) {
+    for node in 0..network.size() {
+        assert_eq!(network.send(node, tx), Ok(expected), "node {node}, {tx}");
+    }
+}
+
+fn coin_of(network: &Network, arguments: &str) -> u64 {
+    let made = network.ok(&format!("deposit --from alice --wait {arguments}"));
+    made["first_coin"].as_u64().unwrap()
+}
+
+/// Moves coins and waits until the plasma block in which they moved is closed.
+fn moved(network: &Network, line: &str, coin: u64) {
+    network.ok(&format!("transfer {line}"));
+    let block = network.ok(&format!("coin show {coin}"))["block"].as_u64().unwrap();
+    network.await_closed(block);
+}
+
+#[test]
+fn refused_with_codes() {
+    let network = Network::start(&[]);
+    let coin = coin_of(&network, "--count 6");
+    let all: Vec<String> = (coin..coin + 6).map(|coin| coin.to_string()).collect();
+    let line = format!("{coin} --from mallory --to bob");
+    refused_everywhere(&network, &network.dry_run(&line), code::NOT_OWNER);
+    assert_eq!(network.fails(&format!("transfer {line}")), (5, "not_owner".into()));
+    let good = network.dry_run(&format!("{coin} --from alice --to bob"));
+    refused_everywhere(&network, &with_coin(&good, 127), code::UNKNOWN_COIN);
+    assert_eq!(network.fails("transfer 127 --from alice --to bob"), (3, "not_found".into()));
+    refused_everywhere(&network, &good[..good.len() - 2], code::MALFORMED);
+    refused_everywhere(&network, &format!("{good}00"), code::MALFORMED);
+    refused_everywhere(&network, "0xff", code::MALFORMED);
+    let bundle = network.dry_run(&format!("{} --from mallory --to bob", all.join(" ")));
+    refused_everywhere(&network, &bundle, code::BUNDLE_BELOW_HALF);
+
+    // Two transfers of one coin: the second is refused in the pool, in the open block, and after
+    // it. Blocks stay open for a few heights only, so that the open block is looked for.
+    let second = network.dry_run(&format!("{coin} --from alice --to carol"));
+    assert_eq!(network.send(0, &good), Ok(0));
+    let verdict = network.send(0, &second).unwrap();
+    assert!([code::COIN_PENDING, code::MOVED_IN_OPEN_BLOCK].contains(&verdict), "{verdict}");
+    wait_for("the first transfer", Duration::from_secs(20), || {
+        (network.ok(&format!("coin show {coin}"))["block"] != 0).then_some(())
+    });
+    let verdict = network.send(2, &second).unwrap();
+    assert!([code::NOT_OWNER, code::MOVED_IN_OPEN_BLOCK].contains(&verdict), "{verdict}");
+    network.await_root(coin);
+    refused_everywhere(&network, &second, code::NOT_OWNER);
+
+    // Expired: block 1 is closed.
+    let old = network.dry_run(&format!("{} --from alice --to bob --max-block 1", coin + 1));
+    refused_everywhere(&network, &old, code::EXPIRED);
+
+    // Frozen once the exit is final on Ethereum, gone once it is paid.
+    let frozen = coin + 2;
+    let tx = network.dry_run(&format!("{frozen} --from alice --to bob --max-block 100"));
+    network.ok(&format!("exit start {frozen} --from alice"));
+    await_status(&network, frozen, "frozen");
+    refused_everywhere(&network, &tx, code::FROZEN);
+    assert_eq!(
+        network.fails(&format!("transfer {frozen} --from alice --to bob")),
+        (5, "frozen".into())
+    );
+    network.ok("devnet warp 15d");
+    network.ok(&format!("exit finalize {frozen} --from alice"));
+    await_status(&network, frozen, "gone");
+    refused_everywhere(&network, &tx, code::GONE);
+    network.assert_same_app_hashes();
+    network.assert_grammar();
+}
+
+fn await_status(network: &Network, coin: u64, status: &str) {
+    wait_for(&format!("coin {coin} {status}"), Duration::from_secs(60), || {
+        (network.ok(&format!("coin show {coin}"))["status"] == status).then_some(())
+    });
+}
+
+/// A signature signs the coin's whole past, so that the coin's return does not revive it.
+#[test]
+fn old_bytes_are_dead_after_the_coin_came_back() {
+    let mut network = Network::start(&[]);
+    let (one, two, three) = {
+        let first = coin_of(&network, "--count 3");
+        (first, first + 1, first + 2)
+    };
+    let max = "--max-block 1000";
+    let alone = network.dry_run(&format!("{one} --from alice --to bob {max}"));
+    let bundle = network.dry_run(&format!("{two} {three} --from alice --to bob {max}"));
+    assert_eq!(network.send(0, &alone), Ok(0));
+    assert_eq!(network.send(0, &bundle), Ok(0));
+    let bob = network.description()["accounts"]["bob"].as_str().unwrap().to_lowercase();
+    for coin in [one, two, three] {
+        wait_for("bob's coins", Duration::from_secs(20), || {
+            let owner = &network.ok(&format!("coin show {coin}"))["owner"];
+            (owner.as_str().unwrap().to_lowercase() == bob).then_some(())
+        });
+    }
+    network.await_root(three);
+    network.await_root(one);
+    moved(&network, &format!("{one} {two} {three} --from bob --to alice"), one);
+    let before = owners(&network, [one, two, three]);
+
+    // CometBFT's cache of one node knows the bytes; a restarted node's is empty.
+    network.kill("node3");
+    network.restart("node3");
+    network.await_heights(3, 2, Duration::from_secs(60));
+    // A bundle is not allowed to hide one: the good transfer of a second coin beside it.
+    for node in 0..network.size() {
+        for (tx, expected) in [(&alone, code::NOT_OWNER), (&bundle, code::BUNDLE_BELOW_HALF)] {
+            match network.send(node, tx) {
+                Ok(code) => assert_eq!(code, expected, "node {node}"),
+                Err(error) => assert!(error.contains("already exists in cache"), "{error}"),
+            }
+        }
+    }
+    assert_eq!(network.send(3, &alone), Ok(code::NOT_OWNER), "the cache of node3 is empty");
+    network.await_heights(0, 4, Duration::from_secs(60));
+    assert_eq!(owners(&network, [one, two, three]), before);
+    network.assert_same_app_hashes();
+    network.assert_grammar();
+}
+
+fn owners(network: &Network, coins: [u64; 3]) -> [(String, u64); 3] {
+    coins.map(|coin| {
+        let shown = network.ok(&format!("coin show {coin}"));
+        (shown["owner"].as_str().unwrap().to_owned(), shown["block"].as_u64().unwrap())
+    })
+}
+
+/// How bytes are given to the RPC.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Form {
+    Get,
+    FormValue,
+    Json,
+    JsonPositional,
+}
+
+const FORMS: [Form; 4] = [Form::Get, Form::FormValue, Form::Json, Form::JsonPositional];
+const METHODS: [&str; 3] = ["broadcast_tx_async", "broadcast_tx_sync", "broadcast_tx_commit"];
+
+fn send(network: &Network, node: usize, method: &str, form: Form, tx: &[u8]) -> Reply {
+    let port = network.port(node);
+    let hex = format!("0x{}", hex::encode(tx));
+    let base64 = base64::engine::general_purpose::STANDARD.encode(tx);
+    let call = |params| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let reply = match form {
+        Form::Get if tx.is_empty() => get(port, method),
+        Form::Get => get(port, &format!("{method}?tx={hex}")),
+        Form::FormValue => {
+            post(port, method, "application/x-www-form-urlencoded", &format!("tx={hex}"))
+        }
+        Form::Json => post(port, "", "application/json", &call(json!({"tx": base64})).to_string()),
+        Form::JsonPositional => {
+            post(port, "", "application/json", &call(json!([base64])).to_string())
+        }
+    };
+    reply.unwrap()
+}
+
+/// The code of CheckTx in an answer; async answers 0 whatever the bytes are.
+fn check_code(method: &str, reply: &Reply) -> Option<u64> {
+    let result = &reply.json()["result"];
+    let holder = if method == "broadcast_tx_commit" { &result["check_tx"] } else { result };
+    holder["code"].as_u64()
+}
+
+/// The table of abci.md: methods x forms x transactions.
+#[test]
+fn rpc_forms() {
+    let network = Network::start(&[]);
+    let count = METHODS.len() * FORMS.len() + 1;
+    let first = coin_of(&network, &format!("--count {count}"));
+    let mut coin = first;
+    let mut bytes = |from: &str| {
+        let tx = network.dry_run(&format!("{coin} --from {from} --to bob --max-block 1000"));
+        coin += 1;
+        hex::decode(&tx[2..]).unwrap()
+    };
+    for method in METHODS {
+        let expected = |code: u64| Some(if method == "broadcast_tx_async" { 0 } else { code });
+        for form in FORMS {
+            let good = bytes("alice");
+            let reply = send(&network, 0, method, form, &good);
+            assert_eq!(check_code(method, &reply), Some(0), "{method} {form:?}: {reply:?}");
+            if method == "broadcast_tx_commit" {
+                let result = &reply.json()["result"];
+                assert_eq!(result["tx_result"]["code"], 0, "{form:?}: {reply:?}");
+            }
+            // The same bytes again: CometBFT itself refuses them, as an error.
+            let again = send(&network, 0, method, form, &good);
+            if method != "broadcast_tx_async" {
+                assert!(again.body.contains("already exists in cache"), "{form:?}: {again:?}");
+                let json = matches!(form, Form::Json | Form::JsonPositional);
+                let status = if json { 200 } else { 500 };
+                assert_eq!(again.status, status, "{method} {form:?}: {again:?}");
+            }
+            let mut wrong = good.clone();
+            *wrong.last_mut().unwrap() ^= 1;
+            let cut = &good[..good.len() - 1];
+            let quoted = format!("0x{}", hex::encode(&good)).into_bytes();
+            for (tx, codes) in [
+                (&wrong[..], &[code::NOT_OWNER, code::MOVED_IN_OPEN_BLOCK, code::COIN_PENDING][..]),
+                (cut, &[code::MALFORMED]),
+                (&[], &[code::EMPTY]),
+                (&quoted, &[code::QUOTED_HEX]),
+                (&[0], &[code::PROPOSAL_NOT_ALLOWED, code::MALFORMED]),
+            ] {
+                let reply = send(&network, 1, method, form, tx);
+                let seen = check_code(method, &reply);
+                let fits = codes.iter().any(|code| seen == expected(*code));
+                assert!(fits, "{method} {form:?} {codes:?}: {reply:?}");
+            }
+        }
+    }
+    // Every good one arrives, the async ones too.
+    for coin in first..first + count as u64 - 1 {
+        wait_for(&format!("coin {coin} moved"), Duration::from_secs(30), || {
+            (network.ok(&format!("coin show {coin}"))["block"] != 0).then_some(())
+        });
+    }
+    odd_requests(&network, first + count as u64 - 1);
+    network.assert_same_app_hashes();
+    network.assert_grammar();
+}
+
+/// Quotes, base64 in a URL, and calls without an id.
+fn odd_requests(network: &Network, coin: u64) {
+    let port = network.port(0);
+    let tx = network.dry_run(&format!("{coin} --from alice --to bob --max-block 1000"));
+    let reply = get(port, &format!("broadcast_tx_sync?tx=\"{tx}\"")).unwrap();
+    assert_eq!(reply.json()["result"]["code"], code::QUOTED_HEX, "{reply:?}");
+    assert!(reply.body.contains("quotes"), "{reply:?}");
+    let base64 = base64::engine::general_purpose::STANDARD.encode(hex::decode(&tx[2..]).unwrap());
+    let reply = get(port, &format!("broadcast_tx_sync?tx={base64}")).unwrap();
+    assert_eq!(reply.status, 500, "base64 without quotes: {reply:?}");
+    // Upper case is hex as well. Without an id there is no answer.
+    let upper = format!("0X{}", tx[2..].to_uppercase());
+    let reply = get(port, &format!("broadcast_tx_sync?tx={upper}")).unwrap();
+    assert_eq!(reply.json()["result"]["code"], 0, "{reply:?}");
+    let call = json!({"jsonrpc": "2.0", "method": "broadcast_tx_sync", "params": {"tx": base64}});
+    let reply = post(port, "", "application/json", &call.to_string()).unwrap();
+    assert_eq!(reply.body.trim(), "", "{reply:?}");
+}
