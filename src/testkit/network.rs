@@ -1,11 +1,13 @@
 //! Several applications driven through heights as CometBFT drives them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use bytes::Bytes;
 use plasma_abci::app::{App, Options as AppOptions};
 use plasma_abci::application::Application;
+use plasma_abci::grammar::{Call, Method};
 use plasma_core::coin::{CoinState, Deposit, asset};
 use plasma_core::domain::Domain;
 use plasma_core::event::RootEvent;
@@ -18,10 +20,12 @@ use plasma_ledger::{Genesis, GenesisParams, GenesisValidator, find_coin};
 use plasma_store::jmt_sled::{JmtSled, SCHEME};
 use sha2::{Digest, Sha256};
 use tendermint_proto::v0_38::abci::response_process_proposal::ProposalStatus;
+use tendermint_proto::v0_38::abci::response_verify_vote_extension::VerifyStatus;
 use tendermint_proto::v0_38::abci::{
     CheckTxType, ExtendedCommitInfo, ExtendedVoteInfo, RequestCheckTx, RequestExtendVote,
-    RequestFinalizeBlock, RequestInitChain, RequestPrepareProposal, RequestProcessProposal,
-    ResponseCheckTx, Validator as ProtoValidator, ValidatorUpdate,
+    RequestFinalizeBlock, RequestInfo, RequestInitChain, RequestPrepareProposal,
+    RequestProcessProposal, RequestVerifyVoteExtension, ResponseCheckTx, ResponseFinalizeBlock,
+    Validator as ProtoValidator, ValidatorUpdate,
 };
 use tendermint_proto::v0_38::crypto::PublicKey;
 use tendermint_proto::v0_38::crypto::public_key::Sum;
@@ -36,6 +40,8 @@ pub struct Options {
     pub validators: usize,
     /// Heights that a plasma block stays open.
     pub max_heights: u64,
+    /// Transfers at which a plasma block closes.
+    pub max_transfers: u64,
     /// Most transfers that a height lists.
     pub max_height_transfers: u64,
     /// Transfers at which each pool is full.
@@ -44,7 +50,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { validators: 4, max_heights: 2, max_height_transfers: 1_000, pool_transfers: 1_000 }
+        Self {
+            validators: 4,
+            max_heights: 2,
+            max_transfers: 1_000_000,
+            max_height_transfers: 1_000,
+            pool_transfers: 1_000,
+        }
     }
 }
 
@@ -57,6 +69,26 @@ pub struct Node {
     pub events: Arc<RwLock<Arc<EventWindow>>>,
     /// Its application.
     pub app: App,
+    /// The driver's calls of each life of the application, for `plasma_abci::grammar`.
+    calls: Mutex<Vec<Vec<Call>>>,
+}
+
+impl Node {
+    fn record(&self, method: Method, height: i64) {
+        self.calls.lock().unwrap().last_mut().unwrap().push(Call { method, height });
+    }
+
+    /// Starts a life: CometBFT asks where the application stands.
+    fn start(&self) {
+        self.calls.lock().unwrap().push(Vec::new());
+        self.record(Method::Info, 0);
+        self.app.info(RequestInfo::default());
+    }
+
+    /// The driver's calls by life of the application.
+    pub fn lives(&self) -> Vec<Vec<Call>> {
+        self.calls.lock().unwrap().clone()
+    }
 }
 
 /// Validators, a root chain and the last commit.
@@ -72,6 +104,9 @@ pub struct Network {
     pub extensions: Vec<Option<Vec<u8>>>,
     queue: Vec<Vec<u8>>,
     next: (u64, CoinId),
+    down: BTreeSet<usize>,
+    /// Decided blocks from height 1 on, with what a node answered.
+    decided: Vec<(Vec<Bytes>, ResponseFinalizeBlock)>,
 }
 
 /// The contract of every test network.
@@ -115,7 +150,8 @@ impl Network {
                 let dir = tempfile::tempdir().unwrap();
                 let events = Arc::default();
                 let app = open_app(dir.path(), &root_key, &events, options.pool_transfers);
-                Node { dir, root_key, consensus_key: v.consensus_key, events, app }
+                let (consensus_key, calls) = (v.consensus_key, Mutex::default());
+                Node { dir, root_key, consensus_key, events, app, calls }
             })
             .collect();
         let network = Self {
@@ -126,12 +162,18 @@ impl Network {
             extensions: vec![None; options.validators],
             queue: Vec::new(),
             next: (1, 1),
+            down: BTreeSet::new(),
+            decided: Vec::new(),
         };
         let request = network.init_chain();
         let hashes: Vec<Bytes> = network
             .nodes
             .iter()
-            .map(|node| node.app.init_chain(request.clone()).unwrap().app_hash)
+            .map(|node| {
+                node.start();
+                node.record(Method::InitChain, 1);
+                node.app.init_chain(request.clone()).unwrap().app_hash
+            })
             .collect();
         assert!(hashes.windows(2).all(|pair| pair[0] == pair[1]));
         network
@@ -161,7 +203,7 @@ impl Network {
             root_chain: root_chain(),
             store: SCHEME.into(),
             params: GenesisParams {
-                max_transfers: 1_000_000,
+                max_transfers: self.options.max_transfers,
                 max_height_transfers: self.options.max_height_transfers,
                 max_heights: self.options.max_heights,
                 extension_pad_bytes: 0,
@@ -246,14 +288,23 @@ impl Network {
         deposit.first_coin
     }
 
-    /// The position of the first node.
-    pub fn tip(&self) -> plasma_core::state::Tip {
-        self.nodes[0].app.committed().unwrap().tip
+    /// The nodes that are up.
+    fn up(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().enumerate().filter(|(i, _)| !self.down.contains(i)).map(|(_, node)| node)
     }
 
-    /// A coin's state on the first node.
+    fn first_up(&self) -> &Node {
+        self.up().next().unwrap()
+    }
+
+    /// The position of the first node that is up.
+    pub fn tip(&self) -> plasma_core::state::Tip {
+        self.first_up().app.committed().unwrap().tip
+    }
+
+    /// A coin's state on the first node that is up.
     pub fn coin(&self, coin: CoinId) -> CoinState {
-        let view = self.nodes[0].app.committed().unwrap();
+        let view = self.first_up().app.committed().unwrap();
         find_coin(&*view, &self.domain, coin).unwrap().unwrap().record.state(coin)
     }
 
@@ -291,10 +342,11 @@ impl Network {
             height: self.height,
             ..Default::default()
         };
+        self.nodes[node].record(Method::PrepareProposal, self.height);
         self.nodes[node].app.prepare_proposal(request).unwrap().txs
     }
 
-    /// Whether every node accepts a block; they must agree.
+    /// Whether every node that is up accepts a block; they must agree.
     pub fn process(&self, block: &[Bytes]) -> bool {
         let request = RequestProcessProposal {
             txs: block.to_vec(),
@@ -303,9 +355,9 @@ impl Network {
             ..Default::default()
         };
         let accepted: Vec<bool> = self
-            .nodes
-            .iter()
+            .up()
             .map(|node| {
+                node.record(Method::ProcessProposal, self.height);
                 let status = node.app.process_proposal(request.clone()).unwrap().status;
                 status == i32::from(ProposalStatus::Accept)
             })
@@ -314,38 +366,61 @@ impl Network {
         accepted[0]
     }
 
-    /// Decides a block on every node; app hashes must be equal. Gathers the extensions.
-    pub fn decide(&mut self, block: &[Bytes]) {
-        let hash = block_hash(block);
-        let (height, nodes) = (self.height, &self.nodes);
-        let extend = |node: &Node| {
+    /// Votes for a block: every extension, which every node must accept; none of a node down.
+    fn vote(&self, block: &[Bytes]) -> Vec<Option<Vec<u8>>> {
+        let (height, hash) = (self.height, block_hash(block));
+        let extend = |(i, node): (usize, &Node)| {
+            if self.down.contains(&i) {
+                return None;
+            }
             let request = RequestExtendVote { height, hash: hash.clone(), ..Default::default() };
+            node.record(Method::ExtendVote, height);
             Some(node.app.extend_vote(request).unwrap().vote_extension.to_vec())
         };
-        self.extensions = nodes.iter().map(extend).collect();
-        let request = RequestFinalizeBlock {
-            txs: block.to_vec(),
-            hash: block_hash(block),
-            height: self.height,
-            ..Default::default()
-        };
-        let hashes: Vec<Bytes> = self
-            .nodes
-            .iter()
-            .map(|node| {
-                let hash = node.app.finalize_block(request.clone()).unwrap().app_hash;
-                node.app.commit().unwrap();
-                hash
-            })
-            .collect();
-        assert!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "app hashes differ");
+        let extensions: Vec<_> = self.nodes.iter().enumerate().map(extend).collect();
+        for (node, extension) in
+            self.up().flat_map(|n| extensions.iter().flatten().map(move |e| (n, e)))
+        {
+            node.record(Method::VerifyVoteExtension, height);
+            let vote_extension = Bytes::copy_from_slice(extension);
+            let hash = hash.clone();
+            let request =
+                RequestVerifyVoteExtension { height, hash, vote_extension, ..Default::default() };
+            let status = node.app.verify_vote_extension(request).unwrap().status;
+            assert_eq!(status, i32::from(VerifyStatus::Accept), "a correct extension is accepted");
+        }
+        extensions
+    }
+
+    /// Decides a block on every node that is up; their answers must be equal. Gathers the
+    /// extensions.
+    pub fn decide(&mut self, block: &[Bytes]) {
+        self.extensions = self.vote(block);
+        let answers: Vec<_> = self.up().map(|node| execute(node, self.height, block)).collect();
+        assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "nodes differ: {answers:?}");
+        self.decided.push((block.to_vec(), answers[0].clone()));
         self.height += 1;
+    }
+
+    /// Leaves a node out from now on.
+    pub fn stop(&mut self, node: usize) {
+        self.down.insert(node);
+    }
+
+    /// Restarts a node that was left out and replays the decided blocks that it missed.
+    pub fn catch_up(&mut self, node: usize) {
+        self.restart(node);
+        self.down.remove(&node);
+        let done = self.nodes[node].app.info(RequestInfo::default()).last_block_height;
+        for (i, (block, answer)) in self.decided.iter().enumerate().skip(done as usize) {
+            assert_eq!(&execute(&self.nodes[node], i as i64 + 1, block), answer, "replay differs");
+        }
     }
 
     /// One height: proposed in turn, accepted by all, decided. Returns the block.
     pub fn step(&mut self, txs: &[Vec<u8>]) -> Vec<Bytes> {
-        let proposer = self.height as usize % self.nodes.len();
-        let block = self.prepare(proposer, txs);
+        let up: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.down.contains(i)).collect();
+        let block = self.prepare(up[self.height as usize % up.len()], txs);
         assert!(self.process(&block), "a correct proposal is accepted");
         self.decide(&block);
         block
@@ -362,10 +437,12 @@ impl Network {
     pub fn restart(&mut self, node: usize) {
         let index = node;
         let node = self.nodes.remove(index);
-        let Node { dir, root_key, consensus_key, events, app } = node;
+        let Node { dir, root_key, consensus_key, events, app, calls } = node;
         drop(app);
         let app = open_app(dir.path(), &root_key, &events, self.options.pool_transfers);
-        self.nodes.insert(index, Node { dir, root_key, consensus_key, events, app });
+        let node = Node { dir, root_key, consensus_key, events, app, calls };
+        node.start();
+        self.nodes.insert(index, node);
     }
 
     /// Directory of a node.
@@ -382,6 +459,17 @@ impl Network {
     pub fn queue_hash(&self, count: usize) -> B256 {
         self.queue[..count].iter().fold(B256::ZERO, |h, e| plasma_core::event::event_hash(h, e))
     }
+}
+
+/// FinalizeBlock and Commit.
+fn execute(node: &Node, height: i64, block: &[Bytes]) -> ResponseFinalizeBlock {
+    let (txs, hash) = (block.to_vec(), block_hash(block));
+    let request = RequestFinalizeBlock { txs, hash, height, ..Default::default() };
+    node.record(Method::FinalizeBlock, height);
+    let answer = node.app.finalize_block(request).unwrap();
+    node.record(Method::Commit, height);
+    node.app.commit().unwrap();
+    answer
 }
 
 /// A block's hash: any function of its transactions will do here.

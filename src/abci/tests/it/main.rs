@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod app_check_tx;
+mod app_nodes;
 mod app_proposals;
 mod app_queries;
 mod application;
