@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.30;
+
+import {IRootChain} from "../src/interfaces/IRootChain.sol";
+import {Base} from "./Base.sol";
+
+/// @notice Gas of single calls, as the contract itself spends it: `npm run gas` prints the figures.
+/// @dev A transaction costs 21,000 and its calldata on top.
+contract GasTest is Base {
+    event Gas(string what, uint256 gas);
+
+    function setUp() public {
+        deploy(4);
+    }
+
+    function some(uint256 count) private pure returns (bytes32[] memory roots) {
+        roots = new bytes32[](count);
+        for (uint256 i; i < count; ++i) roots[i] = bytes32(i + 1);
+    }
+
+    function submission(uint256 validators, uint256 count, string memory what, uint256 most)
+        private
+    {
+        deploy(validators);
+        submitOther();
+        bytes32[] memory roots = some(count);
+        (bytes memory bitmap, bytes memory signatures) = certify(roots, quorum());
+        uint256 before = gasleft();
+        chain.submitBlocks(2, roots, set, bitmap, signatures);
+        used(what, before - gasleft(), most);
+    }
+
+    function used(string memory what, uint256 gas, uint256 most) private {
+        emit Gas(what, gas);
+        isTrue(gas <= most, what);
+    }
+
+    function test_deposits() public {
+        chain.depositETH{value: 1}(1, 1);
+        uint256 before = gasleft();
+        chain.depositETH{value: 1}(1, 1);
+        used("deposit 1 coin", before - gasleft(), 170_000);
+        before = gasleft();
+        chain.depositETH{value: 1_000}(1, 1_000);
+        used("deposit 1,000 coins", before - gasleft(), 170_000);
+    }
+
+    function test_submit() public {
+        submission(4, 1, "submit 1 root, 4 validators", 100_000);
+        submission(4, 10, "submit 10 roots, 4 validators", 350_000);
+        submission(100, 1, "submit 1 root, 100 validators", 700_000);
+        submission(100, 10, "submit 10 roots, 100 validators", 900_000);
+    }
+
+    function test_exits() public {
+        CoinState memory s = deposit(ALICE);
+        (CoinState memory one, IRootChain.Included memory first) = include(s, BOB);
+        (, IRootChain.Included memory second) = include(one, CAROL);
+        CoinState memory other = deposit(BOB);
+        vm.prank(vm.addr(BOB));
+        uint256 before = gasleft();
+        chain.startDepositExit{value: BOND}(other.coin, 2, noAuth(), 0);
+        used("startDepositExit", before - gasleft(), 350_000);
+        vm.prank(vm.addr(CAROL));
+        before = gasleft();
+        chain.startExit{value: BOND}(s.coin, 1, first, second, noAuth(), 0);
+        used("startExit with a parent", before - gasleft(), 450_000);
+        afterPeriod();
+        before = gasleft();
+        chain.finalizeExit(s.coin);
+        used("finalizeExit", before - gasleft(), 100_000);
+        vm.prank(vm.addr(CAROL));
+        before = gasleft();
+        chain.withdraw(s.coin, vm.addr(CAROL));
+        used("withdraw", before - gasleft(), 60_000);
+    }
+}
