@@ -68,7 +68,13 @@ fn unknown_commands_and_keys_are_explained() {
     let home1 = home("");
     let answer = plasma(&home1, "exti list 1");
     assert_eq!((answer.code, answer.stdout.as_str()), (2, ""), "{answer:?}");
-    assert!(answer.stderr.contains("'exit'"), "{answer:?}");
+    assert!(answer.stderr.contains("did you mean `exit`?"), "{answer:?}");
+    let answer = plasma(&home1, "--json transfer 1 --form alice --to bob");
+    assert_eq!(answer.code, 2, "{answer:?}");
+    assert_eq!(error(&answer)["help"], "did you mean `--from`?");
+    let answer = plasma(&home1, "--json exit start 1");
+    assert_eq!(answer.code, 2, "{answer:?}");
+    assert!(error(&answer)["message"].as_str().unwrap().contains("--from"), "{answer:?}");
 
     let home2 = home("max_blok_margin = 3");
     for form in ["", "--json "] {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use base64::Engine;
+use plasma_core::tx::Tx;
 use plasma_e2e::{Network, Reply, get, post, wait_for};
 use serde_json::json;
 
@@ -109,10 +110,8 @@ fn await_status(network: &Network, coin: u64, status: &str) {
 #[test]
 fn old_bytes_are_dead_after_the_coin_came_back() {
     let mut network = Network::start(&[]);
-    let (one, two, three) = {
-        let first = coin_of(&network, "--count 3");
-        (first, first + 1, first + 2)
-    };
+    let one = coin_of(&network, "--count 4");
+    let (two, three, four) = (one + 1, one + 2, one + 3);
     let max = "--max-block 1000";
     let alone = network.dry_run(&format!("{one} --from alice --to bob {max}"));
     let bundle = network.dry_run(&format!("{two} {three} --from alice --to bob {max}"));
@@ -134,7 +133,6 @@ fn old_bytes_are_dead_after_the_coin_came_back() {
     network.kill("node3");
     network.restart("node3");
     network.await_heights(3, 2, Duration::from_secs(60));
-    // A bundle is not allowed to hide one: the good transfer of a second coin beside it.
     for node in 0..network.size() {
         for (tx, expected) in [(&alone, code::NOT_OWNER), (&bundle, code::BUNDLE_BELOW_HALF)] {
             match network.send(node, tx) {
@@ -144,10 +142,28 @@ fn old_bytes_are_dead_after_the_coin_came_back() {
         }
     }
     assert_eq!(network.send(3, &alone), Ok(code::NOT_OWNER), "the cache of node3 is empty");
+    // A bundle of which half is good goes through, without the dead half.
+    let good = network.dry_run(&format!("{four} --from alice --to carol {max}"));
+    let mixed = format!("0x{}", hex::encode(bundle_of(&[&alone, &good])));
+    let path = format!("broadcast_tx_commit?tx={mixed}");
+    let result = get(network.port(0), &path).unwrap().json()["result"].take();
+    assert_eq!(result["tx_result"]["code"], 0, "{result}");
+    let shown = network.ok(&format!("transfer show {}", result["hash"].as_str().unwrap()));
+    let executed = [&shown["transfers"][0]["executed"], &shown["transfers"][1]["executed"]];
+    assert_eq!(executed, [false, true], "{shown}");
     network.await_heights(0, 4, Duration::from_secs(60));
     assert_eq!(owners(&network, [one, two, three]), before);
     network.assert_same_app_hashes();
     network.assert_grammar();
+}
+
+/// A bundle of single transfers, given as `0x...`.
+fn bundle_of(txs: &[&str]) -> Vec<u8> {
+    let members = txs.iter().map(|tx| match Tx::decode(&hex::decode(&tx[2..]).unwrap()) {
+        Ok(Tx::Transfer(transfer)) => transfer,
+        other => panic!("{other:?}"),
+    });
+    Tx::Bundle(members.collect()).encode()
 }
 
 fn owners(network: &Network, coins: [u64; 3]) -> [(String, u64); 3] {
@@ -161,12 +177,12 @@ fn owners(network: &Network, coins: [u64; 3]) -> [(String, u64); 3] {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Form {
     Get,
-    FormValue,
+    Body,
     Json,
     JsonPositional,
 }
 
-const FORMS: [Form; 4] = [Form::Get, Form::FormValue, Form::Json, Form::JsonPositional];
+const FORMS: [Form; 4] = [Form::Get, Form::Body, Form::Json, Form::JsonPositional];
 const METHODS: [&str; 3] = ["broadcast_tx_async", "broadcast_tx_sync", "broadcast_tx_commit"];
 
 fn send(network: &Network, node: usize, method: &str, form: Form, tx: &[u8]) -> Reply {
@@ -177,9 +193,7 @@ fn send(network: &Network, node: usize, method: &str, form: Form, tx: &[u8]) -> 
     let reply = match form {
         Form::Get if tx.is_empty() => get(port, method),
         Form::Get => get(port, &format!("{method}?tx={hex}")),
-        Form::FormValue => {
-            post(port, method, "application/x-www-form-urlencoded", &format!("tx={hex}"))
-        }
+        Form::Body => post(port, method, "application/x-www-form-urlencoded", &format!("tx={hex}")),
         Form::Json => post(port, "", "application/json", &call(json!({"tx": base64})).to_string()),
         Form::JsonPositional => {
             post(port, "", "application/json", &call(json!([base64])).to_string())

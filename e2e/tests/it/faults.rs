@@ -1,0 +1,86 @@
+//! Validators that die, stay away and come back.
+
+use std::time::{Duration, Instant};
+
+use plasma_e2e::{Network, wait_for};
+
+const SHORT: Duration = Duration::from_secs(60);
+/// Blocks that nobody makes any more: longer than a few rounds take.
+const STILL: Duration = Duration::from_secs(8);
+
+/// Moves `coin` from alice to bob or back, and waits until its block is final on Ethereum.
+fn whole_way(network: &Network, coin: u64, from: &str, to: &str) {
+    network.ok(&format!("transfer {coin} --from {from} --to {to}"));
+    let block = network.await_root(coin);
+    let shown = network.ok(&format!("block show {block}"));
+    assert_eq!(shown["root"], shown["ethereum_root"], "{shown}");
+}
+
+fn first_coin(network: &Network, count: u32) -> u64 {
+    let made = network.ok(&format!("deposit --from alice --wait --count {count}"));
+    made["first_coin"].as_u64().unwrap()
+}
+
+#[test]
+fn validators_die_and_come_back() {
+    let mut network = Network::start(&[]);
+    let coin = first_coin(&network, 4);
+    whole_way(&network, coin, "alice", "bob");
+
+    // Killed with its CometBFT, and started again at once.
+    network.kill("node3");
+    network.restart("node3");
+    network.await_heights(3, 3, SHORT);
+
+    // One stays down: everything goes on.
+    network.kill("node2");
+    whole_way(&network, coin, "bob", "alice");
+    network.await_heights(0, 3, SHORT);
+    // Two down: nothing does.
+    network.kill("node3");
+    let halted = await_halt(&network);
+    let tx = network.dry_run(&format!("{} --from alice --to bob", coin + 1));
+    assert_eq!(network.send(0, &tx), Ok(0));
+    network.restart("node3");
+    wait_for("the next height", SHORT, || network.height(0).filter(|h| *h > halted + 2));
+    wait_for("the transfer sent while it halted", SHORT, || {
+        (network.ok(&format!("coin show {}", coin + 1))["block"] != 0).then_some(())
+    });
+    network.restart("node2");
+    network.await_heights(2, 2, SHORT);
+    whole_way(&network, coin + 2, "alice", "bob");
+    network.assert_same_app_hashes();
+    network.assert_grammar();
+}
+
+/// Waits until no height is made any more; the last one.
+fn await_halt(network: &Network) -> u64 {
+    let mut last = (0, Instant::now());
+    wait_for("the halt", SHORT, || {
+        let height = network.height(0)?;
+        if height != last.0 {
+            last = (height, Instant::now());
+        }
+        (last.1.elapsed() > STILL).then_some(height)
+    })
+}
+
+#[test]
+fn a_block_at_every_height_gets_its_certificate() {
+    let network = Network::start(&["--max-heights", "1"]);
+    let coin = first_coin(&network, 12);
+    for coin in coin..coin + 12 {
+        network.ok(&format!("transfer {coin} --from alice --to bob"));
+    }
+    let last = network.await_root(coin + 11);
+    assert!(last >= 6, "only {last} blocks");
+    for block in 1..=last {
+        let shown = network.ok(&format!("block show {block}"));
+        assert_eq!(shown["root"], shown["ethereum_root"], "{shown}");
+        let certificate = shown["certificate"].as_u64().unwrap();
+        assert!(certificate >= block, "{shown}");
+        assert!(shown["signers"].as_array().unwrap().len() >= 3, "{shown}");
+    }
+    network.assert_same_app_hashes();
+    network.assert_grammar();
+}
