@@ -19,25 +19,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 
 use crate::cli::{Cli, Command, Devnet};
 use crate::context::Context;
 use crate::ethereum::block_on;
 use crate::home::Home;
-use crate::output::{CommandResult, Exit, Output};
+use crate::output::{CommandError, CommandResult, Exit, Output};
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are results; everything else is wrong usage.
-            let _ = error.print();
-            let asked = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion];
-            let exit = if asked.contains(&error.kind()) { Exit::Done } else { Exit::Usage };
-            return ExitCode::from(exit as u8);
-        }
+        Err(error) => return ExitCode::from(refuse_arguments(&error) as u8),
     };
     start_logging(&cli);
     let mut output = Output::new(cli.json, cli.quiet);
@@ -48,6 +42,35 @@ pub fn run() -> ExitCode {
             ExitCode::from(error.exit as u8)
         }
     }
+}
+
+/// Answers arguments that are no command; help and version are results.
+fn refuse_arguments(error: &clap::Error) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            return Exit::Done;
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            return Exit::Usage;
+        }
+        _ => {}
+    }
+    let similar =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let help = similar
+        .into_iter()
+        .find_map(|kind| error.get(kind))
+        .map_or_else(|| "plasma --help".into(), |similar| format!("did you mean `{similar}`?"));
+    let text = error.to_string();
+    // The first paragraph says what is wrong; it may list the arguments that are missing.
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let message = paragraph.trim_start_matches("error: ").trim_end();
+    // Nothing was parsed, so the form of the answer is looked for by hand.
+    let json = std::env::args_os().any(|argument| argument == "--json");
+    Output::new(json, false).error(&CommandError::usage(message, help));
+    Exit::Usage
 }
 
 /// Services log at info; commands print their own results.
