@@ -8,7 +8,7 @@ use plasma_core::event::{OBSERVATION_REACH, RootEvent};
 use plasma_core::event_window::EventWindow;
 use plasma_core::{Address, B256, U256};
 use plasma_rootchain::contract::{IRootChain, RootChain, RootChainContract};
-use plasma_rootchain::ethereum::{At, EthError, Sender};
+use plasma_rootchain::ethereum::{At, EthError};
 use plasma_rootchain::follower::{Cursor, FollowError, Follower, Published, Source};
 use serde_json::{Value, json};
 
@@ -122,8 +122,8 @@ async fn a_finalized_block_that_is_replaced_is_an_error_and_is_read_again() {
     task.abort();
 }
 
-/// Queues five deposits of a thousand coins and an exit of each coin: 5,005 events.
-async fn queue_many(f: &Fixture) {
+/// Queues deposits of a thousand coins, and an exit of each coin.
+async fn queue_many(f: &Fixture, deposits: u64) {
     let alice = f.anvil.sender("alice").await;
     let nothing = || IRootChain::Included {
         blockNumber: 0,
@@ -137,10 +137,11 @@ async fn queue_many(f: &Fixture) {
         signature: Default::default(),
         proof: Default::default(),
     };
-    for deposit in 1..=5 {
+    for deposit in 1..=deposits {
         let (token, value) = ((Address::ZERO, U256::ZERO), U256::from(1));
         f.contract.make_deposit(&alice, asset::ETH, token, value, 1_000).await.unwrap();
         let coins: Vec<u64> = ((deposit - 1) * 1_000 + 1..=deposit * 1_000).collect();
+        let mut nonce = f.anvil.ethereum().nonce(alice.address()).await.unwrap();
         for coins in coins.chunks(50) {
             let request = |coin: &u64| IRootChain::ExitRequest {
                 coin: *coin,
@@ -151,20 +152,22 @@ async fn queue_many(f: &Fixture) {
                 hint: 0,
             };
             let requests = coins.iter().map(request).collect();
-            send(f, &alice, RootChain::startExitsCall { requests }).await;
+            let call = f.contract.transaction(RootChain::startExitsCall { requests }, U256::ZERO);
+            let fees = alice.market_fees().await.unwrap();
+            let signed = alice.sign(call, nonce, 16_000_000, fees).await.unwrap();
+            f.anvil.ethereum().broadcast(&signed.raw).await.unwrap();
+            nonce += 1;
         }
+        let mined = async || f.anvil.ethereum().nonce(alice.address()).await.unwrap() == nonce;
+        wait_for("the exits", async || mined().await.then_some(())).await;
     }
-}
-
-async fn send(f: &Fixture, sender: &Sender, call: RootChain::startExitsCall) {
-    sender.send(f.contract.transaction(call, U256::ZERO)).await.unwrap();
+    f.anvil.mine(2).await;
 }
 
 #[tokio::test]
 async fn a_cursor_far_behind_is_read_in_bounded_windows() {
     let f = Fixture::new().await;
-    queue_many(&f).await;
-    f.anvil.mine(2).await;
+    queue_many(&f, 5).await;
     let (count, hash) = f.contract.queue(At::Latest).await.unwrap();
     assert_eq!(count, 5_005);
     let ethereum = f.anvil.ethereum();
@@ -368,8 +371,7 @@ async fn ranges_shrink_until_the_endpoint_takes_them() {
 #[tokio::test]
 async fn a_running_follower_reads_on_as_the_chain_applies() {
     let f = Fixture::new().await;
-    queue_many(&f).await;
-    f.anvil.mine(2).await;
+    queue_many(&f, 2).await;
     let (count, hash) = f.contract.queue(At::Latest).await.unwrap();
     let applied = Arc::new(AtomicU64::new(0));
     let hashes = Arc::new(RwLock::new(vec![B256::ZERO]));

@@ -6,5 +6,6 @@ mod chain;
 mod contract;
 mod follower;
 mod gate;
+mod node;
 mod relayer;
 mod relayer_faults;

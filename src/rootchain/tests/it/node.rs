@@ -1,97 +1,51 @@
-//! A fake of the child chain's node: answers `abci_query` from a list of certified blocks.
-
-use std::sync::{Arc, Mutex};
+//! A fake of the child chain's node: answers `abci_query` from a child chain.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use plasma_core::B256;
-use plasma_core::block::{chain_hash, chain_hash_genesis};
-use plasma_core::certificate::{Certificate, WINDOW, attestation_digest};
-use plasma_core::domain::Domain;
 use plasma_core::state::{BlockRecord, Tip, encode_validators};
+use plasma_rootchain::relayer::ChildChain;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::anvil::validators;
+use crate::chain::{TestChain, validators};
 
-/// The chain that the fake serves.
-#[derive(Default)]
-struct Chain {
-    blocks: Vec<BlockRecord>,
-    certificates: Vec<Certificate>,
-}
-
-/// A node; it ends with the test's runtime.
-pub struct FakeNode {
-    /// Its URL.
-    pub url: String,
-    domain: Domain,
-    chain: Arc<Mutex<Chain>>,
-}
-
-impl FakeNode {
-    /// Serves an empty chain.
-    pub async fn start(domain: Domain) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let chain = Arc::new(Mutex::new(Chain::default()));
-        let served = Arc::clone(&chain);
-        tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, Arc::clone(&served)));
-            }
-        });
-        Self { url, domain, chain }
-    }
-
-    /// Closes `count` blocks; the state keeps the highest certificate of each window, as the
-    /// application does.
-    pub fn close(&self, count: u64) {
-        let (set, keys) = validators();
-        let mut chain = self.chain.lock().unwrap();
-        for _ in 0..count {
-            let number = chain.blocks.len() as u64 + 1;
-            let previous = chain
-                .blocks
-                .last()
-                .map_or_else(|| chain_hash_genesis(&self.domain), |block| block.chain_hash);
-            let root = B256::with_last_byte((number % 255) as u8 + 1);
-            let chain_hash = chain_hash(previous, number, root);
-            chain.blocks.push(BlockRecord { root, chain_hash, height: number });
-            let digest = attestation_digest(&self.domain, number, chain_hash, 1);
-            let signed: Vec<_> = (0..3).map(|i| (i, keys[i].sign(digest))).collect();
-            let certificate = Certificate::new(number, set.len(), &signed);
-            let window = |n: u64| (n - 1) / WINDOW;
-            if chain.certificates.last().is_some_and(|c| window(c.number) == window(number)) {
-                chain.certificates.pop();
-            }
-            chain.certificates.push(certificate);
+/// Serves a chain until the test's runtime ends; returns the URL.
+pub async fn serve_node(chain: TestChain) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(serve(stream, chain.clone()));
         }
-    }
+    });
+    url
 }
 
-fn answer(chain: &Chain, path: &str) -> Option<Vec<u8>> {
+async fn answer(chain: &TestChain, path: &str) -> Option<Vec<u8>> {
     let (noun, number) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
     let number: u64 = number.parse().unwrap_or(0);
     match noun {
-        "block" => Some(chain.blocks.get(number.checked_sub(1)? as usize)?.encode()),
+        "block" => {
+            let root = chain.root(number).await.unwrap()?;
+            let chain_hash = chain.chain_hash(number);
+            Some(BlockRecord { root, chain_hash, height: number }.encode())
+        }
         "certificate" => {
             let mut out = Vec::new();
-            chain.certificates.iter().find(|c| c.number >= number)?.encode(&mut out);
+            chain.certificate_from(number, 4).await.unwrap()?.encode(&mut out);
             Some(out)
         }
         "events" => {
-            let last = chain.blocks.len() as u64;
-            let tip = Tip { last_closed: last, last_certified: last, ..Tip::default() };
-            Some(tip.encode())
+            let last_certified = chain.last_certified().await.unwrap();
+            Some(Tip { last_certified, ..Tip::default() }.encode())
         }
         _ => Some(encode_validators(&validators().0)),
     }
 }
 
-async fn serve(mut stream: TcpStream, chain: Arc<Mutex<Chain>>) {
+async fn serve(mut stream: TcpStream, chain: TestChain) {
     let mut bytes = Vec::new();
     loop {
         let mut chunk = [0; 4096];
@@ -100,7 +54,7 @@ async fn serve(mut stream: TcpStream, chain: Arc<Mutex<Chain>>) {
         while let Some((request, length)) = whole_request(&bytes) {
             bytes.drain(..length);
             let path = request["params"]["path"].as_str().unwrap_or_default().to_owned();
-            let response = match answer(&chain.lock().unwrap(), &path) {
+            let response = match answer(&chain, &path).await {
                 Some(value) => json!({"code": 0, "value": BASE64.encode(value), "height": "1"}),
                 None => json!({"code": 2, "log": "not found", "height": "1"}),
             };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plasma_client::rpc::NodeClient;
 use plasma_rootchain::contract::{RootChain, RootChainContract};
 use plasma_rootchain::ethereum::{At, Ethereum, Sender};
 use plasma_rootchain::journal::{Attempt, Journal};
@@ -10,6 +11,7 @@ use plasma_rootchain::relayer::{ChildChain, Policy, Relayer};
 
 use crate::anvil::{Anvil, wait_for};
 use crate::chain::{TestChain, validators};
+use crate::node::serve_node;
 
 /// Never within a test.
 const PATIENT: Policy =
@@ -122,6 +124,24 @@ async fn eleven_hundred_roots_are_caught_up_in_three_steps() {
     }
     relayer.step().await.unwrap();
     assert_eq!((f.nonce("relayer").await, relayer.progress.attempts), (3, 3));
+}
+
+#[tokio::test]
+async fn the_child_chain_is_read_from_its_node() {
+    let f = Fixture::new().await;
+    f.chain.close(600);
+    f.chain.certify();
+    let url = serve_node(f.chain.clone()).await;
+    let node = NodeClient::new(&url, Duration::from_secs(60)).unwrap();
+    let sender = f.anvil.sender("relayer").await;
+    let journal = f.journal("relayer");
+    let mut relayer = Relayer::new(node, f.contract.clone(), sender, &journal, PATIENT);
+    for last in [512, 600] {
+        relayer.step().await.unwrap();
+        f.check(last).await;
+    }
+    relayer.step().await.unwrap();
+    assert_eq!((relayer.progress.certified, relayer.progress.attempts), (600, 2));
 }
 
 #[tokio::test]
