@@ -153,6 +153,20 @@ impl Network {
         assert!(left.is_empty() || std::thread::panicking(), "orphans: {left:?}");
     }
 
+    /// Kills `devnet up` with SIGKILL: everything that it started must end with it.
+    pub fn kill_supervisor(&mut self) {
+        for (_, mut child) in self.restarted.drain(..) {
+            signal(child.id(), Signal::TERM);
+            await_end(&mut child);
+        }
+        let mut child = self.supervisor.take().expect("the network is up");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_for("the end of all processes", STOP_MAX, || {
+            self.processes_left().is_empty().then_some(())
+        });
+    }
+
     /// Processes whose command line names the network's directory.
     fn processes_left(&self) -> Vec<(u32, String)> {
         let dir = self.dir().to_str().unwrap();

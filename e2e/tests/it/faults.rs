@@ -14,6 +14,7 @@ fn whole_way(network: &Network, coin: u64, from: &str, to: &str) {
     let block = network.await_root(coin);
     let shown = network.ok(&format!("block show {block}"));
     assert_eq!(shown["root"], shown["ethereum_root"], "{shown}");
+    assert!(shown["signers"].as_array().unwrap().len() >= 3, "{shown}");
 }
 
 fn first_coin(network: &Network, count: u32) -> u64 {

@@ -62,6 +62,9 @@ fn pay_out(network: &Network, coin: u64, name: &str) {
 #[test]
 fn coins_of_every_kind_go_all_the_way() {
     let network = Network::start(&[]);
+    network.ok("doctor");
+    let status = network.ok("devnet status");
+    assert_eq!(status["running"], true, "{status}");
     let coins = DEPOSITS.map(|arguments| deposit(&network, arguments));
     let thousand = network.ok("deposit --from alice --wait --value 1000 --count 1000");
     let first = thousand["first_coin"].as_u64().unwrap();
@@ -106,9 +109,13 @@ fn coins_of_every_kind_go_all_the_way() {
     network.await_root(once);
     proofs_verify(&network, &[coins[0], once, never]);
 
+    let answer = network.fails(&format!("exit start {once} --from bob"));
+    assert_eq!(answer.0, 5, "it is not his: {answer:?}");
     for coin in coins {
         network.ok(&format!("exit start {coin} --from carol"));
     }
+    let answer = network.fails(&format!("coin history {} --verify", coins[0]));
+    assert_eq!(answer, (3, "exiting".into()), "nobody may take a coin that leaves");
     network.ok(&format!("exit start {once} --from dave"));
     network.ok(&format!("exit start {never} --from alice"));
     let (code, _) = network.fails(&format!("exit finalize {never} --from alice"));

@@ -78,6 +78,10 @@ fn refused_with_codes() {
     network.await_root(coin);
     refused_everywhere(&network, &second, code::NOT_OWNER);
 
+    for coin in [coin + 3, coin + 4] {
+        spent_twice_at_once(&network, coin);
+    }
+
     // Expired: block 1 is closed.
     let old = network.dry_run(&format!("{} --from alice --to bob --max-block 1", coin + 1));
     refused_everywhere(&network, &old, code::EXPIRED);
@@ -98,6 +102,29 @@ fn refused_with_codes() {
     refused_everywhere(&network, &tx, code::GONE);
     network.assert_same_app_hashes();
     network.assert_grammar();
+}
+
+/// Two transfers of one coin, each to half of the network: one of them happens.
+fn spent_twice_at_once(network: &Network, coin: u64) {
+    let to = |name| network.dry_run(&format!("{coin} --from alice --to {name} --max-block 1000"));
+    let txs = [to("bob"), to("carol")];
+    assert_eq!(network.send(0, &txs[0]), Ok(0));
+    let verdict = network.send(3, &txs[1]).unwrap();
+    let known = [0, code::COIN_PENDING, code::MOVED_IN_OPEN_BLOCK, code::NOT_OWNER];
+    assert!(known.contains(&verdict), "{verdict}");
+    wait_for("one of two transfers", Duration::from_secs(20), || {
+        (network.ok(&format!("coin show {coin}"))["block"] != 0).then_some(())
+    });
+    network.await_root(coin);
+    let history = network.ok(&format!("coin history {coin}"));
+    assert_eq!(history["transfers"].as_array().unwrap().len(), 1, "{history}");
+    network.ok(&format!("coin history {coin} --verify"));
+    for (node, tx) in (0..network.size()).flat_map(|node| txs.iter().map(move |tx| (node, tx))) {
+        match network.send(node, tx) {
+            Ok(code) => assert_eq!(code, code::NOT_OWNER, "node {node}"),
+            Err(error) => assert!(error.contains("already exists in cache"), "{error}"),
+        }
+    }
 }
 
 fn await_status(network: &Network, coin: u64, status: &str) {
