@@ -20,6 +20,14 @@ pub enum HistoryError {
     /// Nobody shows what the block holds at the coin.
     #[error("block {0}: data missing")]
     Missing(BlockNumber),
+    /// What is shown for the block is no proof at all.
+    #[error("block {block}: no usable proof: {cause}")]
+    Malformed {
+        /// The block.
+        block: BlockNumber,
+        /// Why.
+        cause: String,
+    },
     /// The proof does not lead to the root.
     #[error("block {block}: bad proof: {source}")]
     Proof {
@@ -73,7 +81,8 @@ impl Verified {
         shown: &CoinProof,
         domain: &Domain,
     ) -> Result<(), HistoryError> {
-        let block = self.checked + 1;
+        // Above the last number of all there is no block: its root is missing.
+        let block = self.checked.saturating_add(1);
         let root = root.ok_or(HistoryError::NoRoot(block))?;
         let hash = shown.transfer.map(|t| t.transfer.digest(domain));
         let proof = shown.proof.verify(root, self.state.coin, hash);
@@ -101,8 +110,22 @@ pub async fn verify(
     let coin: CoinId = verified.state.coin;
     while verified.checked < newest {
         let block = verified.checked + 1;
-        let shown = node.coin_proof(coin, block).await?.ok_or(HistoryError::Missing(block))?;
+        let shown = shown(node, coin, block).await?;
         verified.extend(roots(block), &shown, domain)?;
     }
     Ok(verified)
+}
+
+/// What a node shows of a coin in a block, unchecked.
+pub(crate) async fn shown(
+    node: &NodeClient,
+    coin: CoinId,
+    block: BlockNumber,
+) -> Result<CoinProof, HistoryError> {
+    match node.coin_proof(coin, block).await {
+        Err(RpcError::Malformed { what, .. }) => {
+            Err(HistoryError::Malformed { block, cause: what })
+        }
+        other => other?.ok_or(HistoryError::Missing(block)),
+    }
 }

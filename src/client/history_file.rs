@@ -10,8 +10,9 @@ use plasma_core::domain::Domain;
 use plasma_core::{B256, BlockNumber, CoinId};
 use serde_json::{Value, json};
 
-use crate::history::{HistoryError, Verified};
+use crate::history::{HistoryError, Verified, shown};
 use crate::queries::CoinProof;
+use crate::rpc::NodeClient;
 
 const FORMAT: &str = "plasma-history/1";
 
@@ -48,6 +49,21 @@ pub enum FileError {
 }
 
 impl HistoryFile {
+    /// Asks a node for the proofs of the blocks `after + 1 ..= newest`, unchecked.
+    pub async fn fetch(
+        node: &NodeClient,
+        domain: Domain,
+        coin: CoinId,
+        after: BlockNumber,
+        newest: BlockNumber,
+    ) -> Result<Self, HistoryError> {
+        let mut proofs = Vec::new();
+        for block in after.saturating_add(1)..=newest {
+            proofs.push(shown(node, coin, block).await?);
+        }
+        Ok(Self { domain, coin, after, proofs })
+    }
+
     /// The file's text.
     pub fn to_json(&self) -> String {
         let proofs: Vec<String> =

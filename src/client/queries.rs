@@ -107,7 +107,8 @@ impl NodeClient {
         }
     }
 
-    /// A coin's transfers with their blocks, ascending.
+    /// A coin's transfers with their blocks, ascending. Unchecked beyond that: see
+    /// [`history`](crate::history).
     pub async fn coin_history(
         &self,
         coin: CoinId,
@@ -115,8 +116,19 @@ impl NodeClient {
         self.value(&format!("/coin/{coin}/history"), |bytes| {
             let mut reader = Reader::new(bytes);
             let mut transfers = Vec::new();
+            let mut last = 0;
             for _ in 0..reader.varint()? {
-                transfers.push((reader.varint()?, SignedTransfer::decode(&mut reader)?));
+                let block = reader.varint()?;
+                let transfer = SignedTransfer::decode(&mut reader)?;
+                if block <= last {
+                    return Err(WireError::Value { what: "block of a history", value: block });
+                }
+                if transfer.transfer.coin != coin {
+                    let value = transfer.transfer.coin;
+                    return Err(WireError::Value { what: "coin of a history", value });
+                }
+                last = block;
+                transfers.push((block, transfer));
             }
             reader.finish()?;
             Ok(transfers)
@@ -159,6 +171,10 @@ impl NodeClient {
             let mut reader = Reader::new(bytes);
             let certificate = Certificate::decode(&mut reader, validators)?;
             reader.finish()?;
+            if certificate.number < number {
+                let value = certificate.number;
+                return Err(WireError::Value { what: "block of a certificate", value });
+            }
             Ok(certificate)
         })
         .await

@@ -1,7 +1,8 @@
 //! CometBFT v0.38's JSON-RPC over HTTP.
 //!
-//! Every call has a time limit and every answer a size limit; an answer that is not what its form
-//! says is an error, never a panic.
+//! Every call has a time limit and every answer a limit of bytes and of JSON values; an answer that
+//! is not what its form says, or that is about something else than was asked, is an error, never a
+//! panic.
 
 use std::time::Duration;
 
@@ -9,10 +10,31 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-/// Most bytes of an answer that holds a block: ours have at most 32 MiB, a third more in base64.
-const BLOCK_ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Most bytes of any other answer; the largest is a coin's history, 10,000 transfers in base64.
-const ANSWER_BYTES_MAX: usize = 8 << 20;
+use crate::transfer::tx_hash;
+
+/// What an answer may hold. A value in memory takes up to 91 times its text, so both are limited.
+struct AnswerMax {
+    bytes: usize,
+    values: usize,
+}
+
+/// Of an answer that holds a block: ours have at most 32 MiB, a third more in base64, and at most
+/// 250,000 transfers.
+const BLOCK_ANSWER_MAX: AnswerMax = AnswerMax { bytes: 64 << 20, values: 1_000_000 };
+/// Of any other answer: the longest is a coin's history, 10,000 transfers in base64; most values
+/// has a bundle of 5,000 transfers with an event for each.
+const ANSWER_MAX: AnswerMax = AnswerMax { bytes: 8 << 20, values: 200_000 };
+
+impl AnswerMax {
+    /// Checks a whole answer before it is parsed: no value comes without one of these bytes.
+    fn check(&self, answer: &[u8]) -> Result<(), String> {
+        let values = answer.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        if values > self.values {
+            return Err(format!("more than {} values", self.values));
+        }
+        Ok(())
+    }
+}
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +100,7 @@ pub struct TxVerdict {
     pub code: u32,
     /// The application's words.
     pub log: String,
-    /// SHA-256 of the transaction, hex.
+    /// SHA-256 of the transaction, hex, checked.
     pub hash: String,
 }
 
@@ -185,16 +207,15 @@ fn bytes(value: &Value, field: &str) -> Result<Vec<u8>, String> {
     BASE64.decode(text(value, field)?).map_err(|error| format!("{field}: {error}"))
 }
 
-/// A number that Go's JSON writes as a string; 0 if it is absent.
+/// A number that Go's JSON writes as a string.
 fn number(value: &Value, field: &str) -> Result<u64, String> {
     match &value[field] {
-        Value::Null => Ok(0),
         Value::String(digits) => digits.parse().map_err(|error| format!("{field}: {error}")),
         other => other.as_u64().ok_or_else(|| format!("{field} is {other}")),
     }
 }
 
-/// An ABCI code; 0 if it is absent.
+/// An ABCI code; CometBFT writes 0 too, so an absent one is never taken for acceptance.
 fn code(value: &Value) -> Result<u32, String> {
     u32::try_from(number(value, "code")?).map_err(|error| format!("code: {error}"))
 }
@@ -247,22 +268,32 @@ impl NodeClient {
         RpcError::Malformed { url: self.url.clone(), what: what.to_string() }
     }
 
+    /// The height of a header; it must be the asked one, unless that is 0.
+    fn height_of(&self, header: &Value, asked: u64) -> Result<u64, RpcError> {
+        let height = number(header, "height").map_err(|e| self.malformed(e))?;
+        if asked != 0 && height != asked {
+            return Err(self.malformed(format!("height {height} instead of {asked}")));
+        }
+        Ok(height)
+    }
+
     /// Calls a method and returns its `result`.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, RpcError> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let request = self.http.post(&self.url).json(&body);
         let mut response = request.send().await.map_err(|e| self.unreachable(e))?;
         let most = match method {
-            "block" | "block_results" => BLOCK_ANSWER_BYTES_MAX,
-            _ => ANSWER_BYTES_MAX,
+            "block" | "block_results" => BLOCK_ANSWER_MAX,
+            _ => ANSWER_MAX,
         };
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| self.unreachable(e))? {
-            if answer.len() + chunk.len() > most {
-                return Err(self.malformed(format!("more than {most} bytes")));
+            if answer.len() + chunk.len() > most.bytes {
+                return Err(self.malformed(format!("more than {} bytes", most.bytes)));
             }
             answer.extend_from_slice(&chunk);
         }
+        most.check(&answer).map_err(|error| self.malformed(error))?;
         let mut json: Value =
             serde_json::from_slice(&answer).map_err(|error| self.malformed(error))?;
         if let Some(error) = json.get("error").filter(|error| !error.is_null()) {
@@ -288,8 +319,13 @@ impl NodeClient {
     pub async fn info(&self) -> Result<AppInfo, RpcError> {
         let result = self.call("abci_info", json!({})).await?;
         let response = &result["response"];
+        // The one answer from which CometBFT leaves out a height of 0.
+        let height = match response.get("last_block_height") {
+            None if response.is_object() => 0,
+            _ => number(response, "last_block_height").map_err(|e| self.malformed(e))?,
+        };
         Ok(AppInfo {
-            height: number(response, "last_block_height").map_err(|e| self.malformed(e))?,
+            height,
             app_hash: bytes(response, "last_block_app_hash").map_err(|e| self.malformed(e))?,
         })
     }
@@ -305,7 +341,7 @@ impl NodeClient {
             txs.push(BASE64.decode(tx).map_err(|e| self.malformed(e))?);
         }
         Ok(CometBlock {
-            height: number(&block["header"], "height").map_err(|e| self.malformed(e))?,
+            height: self.height_of(&block["header"], height)?,
             app_hash: hash(&block["header"], "app_hash").map_err(|e| self.malformed(e))?,
             txs,
         })
@@ -322,6 +358,7 @@ impl NodeClient {
     /// The app hash in the header of a height.
     pub async fn app_hash(&self, height: u64) -> Result<Vec<u8>, RpcError> {
         let result = self.call("header", json!({"height": height.to_string()})).await?;
+        self.height_of(&result["header"], height)?;
         hash(&result["header"], "app_hash").map_err(|e| self.malformed(e))
     }
 
@@ -336,7 +373,12 @@ impl NodeClient {
         let params = json!({"path": path, "data": hex::encode(data),
                             "height": height.to_string(), "prove": prove});
         let result = self.call("abci_query", params).await?;
-        QueryAnswer::parse(&result).map_err(|error| self.malformed(error))
+        let answer = QueryAnswer::parse(&result).map_err(|error| self.malformed(error))?;
+        if height != 0 && answer.code == 0 && answer.height != height {
+            let what = format!("state of height {} instead of {height}", answer.height);
+            return Err(self.malformed(what));
+        }
+        Ok(answer)
     }
 
     /// Sends a transaction.
@@ -352,10 +394,14 @@ impl NodeClient {
             Broadcast::Commit => &result["tx_result"],
             _ => &result,
         };
+        let told = hash(&result, "hash").map_err(|e| self.malformed(e))?;
+        if told != tx_hash(tx) {
+            return Err(self.malformed(format!("about transaction {}", hex::encode(told))));
+        }
         Ok(TxVerdict {
             code: code(verdict).map_err(|e| self.malformed(e))?,
             log: text(verdict, "log").map_err(|e| self.malformed(e))?,
-            hash: text(&result, "hash").map_err(|e| self.malformed(e))?,
+            hash: hex::encode_upper(told),
         })
     }
 
@@ -366,11 +412,15 @@ impl NodeClient {
             Err(RpcError::Comet { data, .. }) if data.contains("not found") => return Ok(None),
             other => other?,
         };
+        let tx = bytes(&result, "tx").map_err(|e| self.malformed(e))?;
+        if tx_hash(&tx) != *hash {
+            return Err(self.malformed("another transaction than was asked for"));
+        }
         Ok(Some(TxResult {
             height: number(&result, "height").map_err(|e| self.malformed(e))?,
             code: code(&result["tx_result"]).map_err(|e| self.malformed(e))?,
             data: bytes(&result["tx_result"], "data").map_err(|e| self.malformed(e))?,
-            tx: bytes(&result, "tx").map_err(|e| self.malformed(e))?,
+            tx,
         }))
     }
 }

@@ -1,16 +1,18 @@
 //! Keys: Web3 keystore v3 files, and the devnet's known accounts.
 //!
 //! A file `NAME.json` holds one key: version 3, scrypt, AES-128-CTR, with the address as geth
-//! writes it; mode 0600 in a directory of mode 0700. It is written beside its name and renamed,
-//! so a crash leaves a whole file or a `.NAME.new` that nobody reads.
+//! writes it; mode 0600 from its first byte, in a directory that is made with mode 0700. It is
+//! written beside its name, made durable and linked to the name, which is never overwritten: a
+//! crash leaves a whole file or a `.NAME.RANDOM.new` that nobody reads.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use plasma_core::Address;
 use plasma_core::signature::SigningKey;
+use rand08::RngCore;
 use serde_json::{Value, json};
 
 /// Most bytes of a keystore file.
@@ -39,6 +41,14 @@ pub enum WalletError {
         name: String,
         /// The library's words.
         cause: String,
+    },
+    /// Off the devnet, an address whose key everybody knows.
+    #[error("everybody knows the key of {address}; this is chain {chain_id}, not a devnet")]
+    DevnetOnly {
+        /// The address.
+        address: Address,
+        /// Ethereum's chain id.
+        chain_id: u64,
     },
     /// The directory.
     #[error("keystore: {0}")]
@@ -76,36 +86,63 @@ impl Keystore {
         if path.exists() {
             return Err(WalletError::Exists(path));
         }
-        fs::create_dir_all(&self.dir)?;
-        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700))?;
-        let file = format!(".{name}.new");
-        let beside = self.dir.join(&file);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let mut random = rand_for_keystore();
+        let file = format!(".{name}.{:016x}.new", random.next_u64());
+        let beside = self.dir.join(&file);
+        // The library writes into the file that is there and leaves its mode alone.
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
         eth_keystore::encrypt_key(&self.dir, &mut random, key.to_bytes(), password, Some(&file))
             .map_err(|error| keystore_error(name, &error))?;
-        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
         let mut json = read_file(&beside, name)?;
         json["address"] = json!(hex::encode(key.address()));
         fs::write(&beside, json.to_string())?;
         fs::File::open(&beside)?.sync_all()?;
-        fs::rename(&beside, &path)?;
+        let linked = fs::hard_link(&beside, &path);
+        fs::remove_file(&beside)?;
+        linked.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => WalletError::Exists(path.clone()),
+            _ => error.into(),
+        })?;
+        fs::File::open(&self.dir)?.sync_all()?;
         Ok(path)
     }
 
-    /// Decrypts a key.
+    /// Decrypts the key of a name, or of an address.
     pub fn unlock(&self, name: &str, password: &str) -> Result<SigningKey, WalletError> {
-        let path = self.path(name)?;
+        let mut path = self.path(name)?;
         if !path.exists() {
-            return Err(WalletError::NotFound(name.to_owned()));
+            path = self.path_of(name)?;
         }
-        check_file(&read_file(&path, name)?, name)?;
+        let json = read_file(&path, name)?;
+        check_file(&json, name)?;
         let secret = eth_keystore::decrypt_key(&path, password)
             .map_err(|error| keystore_error(name, &error))?;
         let bytes: [u8; 32] = secret.try_into().map_err(|_| WalletError::Keystore {
             name: name.to_owned(),
             cause: "holds no 32-byte key".into(),
         })?;
-        SigningKey::from_bytes(bytes).map_err(|error| keystore_error(name, &error))
+        let key = SigningKey::from_bytes(bytes).map_err(|error| keystore_error(name, &error))?;
+        match address_in(&json) {
+            Some(address) if address != key.address() => {
+                Err(keystore_error(name, &format!("is not the key of its address {address}")))
+            }
+            _ => Ok(key),
+        }
+    }
+
+    /// The file of the first key with the address that `text` is.
+    fn path_of(&self, text: &str) -> Result<PathBuf, WalletError> {
+        let missing = || WalletError::NotFound(text.to_owned());
+        let wanted: Address = text.parse().map_err(|_| missing())?;
+        for name in self.names()? {
+            let path = self.path(&name)?;
+            // A damaged file is none of this key's business.
+            if read_file(&path, &name).ok().as_ref().and_then(address_in) == Some(wanted) {
+                return Ok(path);
+            }
+        }
+        Err(missing())
     }
 
     /// Names of the keys with their addresses, ascending; no address if a file from elsewhere
@@ -114,8 +151,7 @@ impl Keystore {
         let mut list = Vec::new();
         for name in self.names()? {
             let json = read_file(&self.path(&name)?, &name)?;
-            let address = json["address"].as_str().and_then(|text| text.parse().ok());
-            list.push((name, address));
+            list.push((name, address_in(&json)));
         }
         Ok(list)
     }
@@ -140,7 +176,12 @@ impl Keystore {
     }
 }
 
-fn rand_for_keystore() -> impl rand08::Rng + rand08::CryptoRng {
+/// The address that a file claims.
+fn address_in(json: &Value) -> Option<Address> {
+    json["address"].as_str().and_then(|text| text.parse().ok())
+}
+
+fn rand_for_keystore() -> impl rand08::RngCore + rand08::CryptoRng {
     rand08::rngs::OsRng
 }
 
@@ -177,7 +218,10 @@ fn keystore_error(name: &str, error: &dyn std::fmt::Display) -> WalletError {
     WalletError::Keystore { name: name.to_owned(), cause: error.to_string() }
 }
 
-/// Anvil's ten accounts, whose keys everybody knows. For chain id 31337 only.
+/// The one chain on which the devnet's accounts may be used: anvil's.
+pub const DEVNET_CHAIN_ID: u64 = 31_337;
+
+/// Anvil's ten accounts, 0 to 9, whose keys everybody knows. For [`DEVNET_CHAIN_ID`] only.
 const DEVNET: [(&str, &str); 10] = [
     ("operator", "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"),
     ("alice", "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d"),
@@ -197,6 +241,16 @@ pub fn devnet_key(name: &str) -> Option<SigningKey> {
     let mut bytes = [0; 32];
     hex::decode_to_slice(digits, &mut bytes).ok()?;
     SigningKey::from_bytes(bytes).ok()
+}
+
+/// Refuses an address whose key everybody knows, except on the devnet's chain. For the signer of
+/// a message and for the receiver of a coin alike, whatever name they came by.
+pub fn check_devnet(address: Address, chain_id: u64) -> Result<(), WalletError> {
+    let known = || devnet_accounts().iter().any(|(_, account)| *account == address);
+    if chain_id != DEVNET_CHAIN_ID && known() {
+        return Err(WalletError::DevnetOnly { address, chain_id });
+    }
+    Ok(())
 }
 
 /// The devnet's accounts by name.

@@ -186,6 +186,61 @@ async fn a_node_is_asked_for_every_block() {
     assert!(matches!(found, Err(HistoryError::Missing(7))), "{found:?}");
 }
 
+#[tokio::test]
+async fn an_answer_that_is_no_proof_names_its_block() {
+    let (chain, _) = good();
+    let proofs = chain.proofs.clone();
+    let node = Node::queries(move |path, _| {
+        match path.strip_prefix("/coin/7/proof/").unwrap().parse().unwrap() {
+            4 => (0, Vec::new(), b"garbage".to_vec()),
+            block => (0, Vec::new(), proofs[&block].encode()),
+        }
+    })
+    .await;
+    let client = node.client();
+    let from = Verified::deposit(start());
+    let found = verify(&client, from.clone(), 6, &domain(), |n| chain.root(n)).await;
+    assert!(matches!(found, Err(HistoryError::Malformed { block: 4, .. })), "{found:?}");
+    let found = HistoryFile::fetch(&client, domain(), COIN, DEPOSIT_BLOCK, 6).await;
+    assert!(matches!(found, Err(HistoryError::Malformed { block: 4, .. })), "{found:?}");
+    drop(node);
+    let nobody =
+        plasma_client::rpc::NodeClient::new("http://127.0.0.1:1", crate::responder::DEADLINE);
+    let found = verify(&nobody.unwrap(), from, 6, &domain(), |n| chain.root(n)).await;
+    assert!(matches!(found, Err(HistoryError::Rpc(_))), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_fetched_file_is_the_nodes_answers() {
+    let (chain, state) = good();
+    let proofs = chain.proofs.clone();
+    let node = Node::queries(move |path, _| {
+        let block = path.strip_prefix("/coin/7/proof/").unwrap().parse().unwrap();
+        match proofs.get(&block) {
+            Some(proof) => (0, Vec::new(), proof.encode()),
+            None => (2, Vec::new(), Vec::new()),
+        }
+    })
+    .await;
+    let fetched = HistoryFile::fetch(&node.client(), domain(), COIN, DEPOSIT_BLOCK, 6).await;
+    let fetched = fetched.unwrap();
+    assert_eq!(fetched, file(&chain));
+    let found = fetched.verify(Verified::deposit(start()), 6, &domain(), |n| chain.root(n));
+    assert_eq!(found.unwrap().state, state);
+    let found = HistoryFile::fetch(&node.client(), domain(), COIN, DEPOSIT_BLOCK, 7).await;
+    assert!(matches!(found, Err(HistoryError::Missing(7))), "{found:?}");
+    let none = HistoryFile::fetch(&node.client(), domain(), COIN, u64::MAX, 6).await.unwrap();
+    assert_eq!(none.proofs, []);
+}
+
+#[test]
+fn there_is_no_block_above_the_last_number() {
+    let (chain, _) = good();
+    let mut verified = Verified { checked: u64::MAX, ..Verified::deposit(start()) };
+    let found = verified.extend(chain.root(u64::MAX), &chain.proofs[&3], &domain());
+    assert!(matches!(found, Err(HistoryError::NoRoot(u64::MAX))), "{found:?}");
+}
+
 #[test]
 fn files_round_trip_and_refuse_damage() {
     let (chain, _) = good();

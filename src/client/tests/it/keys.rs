@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use plasma_client::transfer::tx_hash;
-use plasma_client::wallet::{Keystore, WalletError, devnet_accounts, devnet_key};
+use plasma_client::wallet::{
+    DEVNET_CHAIN_ID, Keystore, WalletError, check_devnet, devnet_accounts, devnet_key,
+};
+use plasma_core::Address;
 use serde_json::{Value, json};
 
 use crate::chain::{address, domain, key, pay, start};
@@ -46,6 +49,80 @@ fn a_name_is_never_given_twice_and_never_a_path() {
     for name in ["", "../one", "a/b", ".one", "one.json", "a\0b"] {
         assert!(matches!(keystore.store(name, &key("bob"), ""), Err(WalletError::Name(_))));
         assert!(matches!(keystore.unlock(name, ""), Err(WalletError::Name(_))));
+    }
+}
+
+#[test]
+fn a_directory_that_is_there_keeps_its_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = Keystore::new(dir.path()).store("one", &key("alice"), "a").unwrap();
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(dir.path()), mode(&path)), (0o755, 0o600));
+}
+
+#[test]
+fn one_of_several_at_once_gets_the_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let keystore = Keystore::new(dir.path());
+    let names = ["alice", "bob", "carol", "dave"];
+    let start = std::sync::Barrier::new(names.len());
+    // All see that the name is free long before the first of them has encrypted its key.
+    let stored: Vec<_> = std::thread::scope(|scope| {
+        let threads = names.map(|name| {
+            scope.spawn(|| {
+                start.wait();
+                keystore.store("one", &key(name), name)
+            })
+        });
+        threads.map(|thread| thread.join().unwrap()).into_iter().collect()
+    });
+    let winners: Vec<_> = names.iter().zip(&stored).filter(|(_, found)| found.is_ok()).collect();
+    assert_eq!(winners.len(), 1, "{stored:?}");
+    let won = winners[0].0;
+    assert_eq!(keystore.unlock("one", won).unwrap().address(), address(won));
+    let lost = |found: &&Result<_, _>| matches!(found, Err(WalletError::Exists(_)));
+    assert_eq!(stored.iter().filter(lost).count(), names.len() - 1, "{stored:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_key_is_found_by_its_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let keystore = Keystore::new(dir.path());
+    keystore.store("one", &key("alice"), "a").unwrap();
+    let path = keystore.store("two", &key("bob"), "b").unwrap();
+    fs::write(dir.path().join("damaged.json"), "{").unwrap();
+    for text in [address("bob").to_string(), format!("{:x}", address("bob"))] {
+        assert_eq!(keystore.unlock(&text, "b").unwrap().address(), address("bob"), "{text}");
+        assert!(matches!(keystore.unlock(&text, "a"), Err(WalletError::Keystore { .. })));
+    }
+    let unknown = keystore.unlock(&address("carol").to_string(), "b");
+    assert!(matches!(unknown, Err(WalletError::NotFound(_))), "{unknown:?}");
+    // A file that claims another's address gives no key.
+    let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    file["address"] = json!(hex::encode(address("carol")));
+    fs::write(&path, file.to_string()).unwrap();
+    for text in ["two".to_owned(), address("carol").to_string()] {
+        let found = keystore.unlock(&text, "b");
+        assert!(matches!(found, Err(WalletError::Keystore { .. })), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn known_keys_are_for_the_devnet_only() {
+    let own = Address::repeat_byte(7);
+    for (_, account) in devnet_accounts() {
+        assert!(check_devnet(account, DEVNET_CHAIN_ID).is_ok());
+        for chain_id in [0, 1, DEVNET_CHAIN_ID + 1] {
+            let found = check_devnet(account, chain_id);
+            assert!(
+                matches!(found, Err(WalletError::DevnetOnly { address, chain_id: on })
+                    if address == account && on == chain_id),
+                "{found:?}"
+            );
+            assert!(check_devnet(own, chain_id).is_ok());
+        }
     }
 }
 

@@ -74,6 +74,17 @@ async fn histories_and_proofs_are_decoded() {
             put_varint(&mut out, 1 << 63);
             (0, Vec::new(), out)
         }
+        // Twice in a block, and another coin's.
+        "/coin/17/history" | "/coin/27/history" => {
+            let mut out = vec![2];
+            for (block, transfer) in &listed {
+                let mut transfer = *transfer;
+                transfer.transfer.coin = 17;
+                put_varint(&mut out, if path == "/coin/17/history" { 4 } else { *block });
+                out.extend_from_slice(&transfer.encode());
+            }
+            (0, Vec::new(), out)
+        }
         "/coin/7/proof/4" => (0, Vec::new(), shown.clone()),
         "/coin/7/proof/5" => (0, Vec::new(), [&shown[..], &[0]].concat()),
         "/coin/7/proof/6" => (0, Vec::new(), vec![3]),
@@ -82,7 +93,11 @@ async fn histories_and_proofs_are_decoded() {
     .await;
     let client = node.client();
     assert_eq!(client.coin_history(7).await.unwrap(), Some(moves));
-    assert!(matches!(client.coin_history(8).await, Err(RpcError::Malformed { .. })));
+    for (coin, word) in [(8, "bytes end"), (17, "block of a history"), (27, "coin of a history")] {
+        let found = client.coin_history(coin).await;
+        let Err(RpcError::Malformed { what, .. }) = found else { panic!("{coin}: {found:?}") };
+        assert!(what.contains(word), "{coin}: {what}");
+    }
     assert_eq!(client.coin_history(9).await.unwrap(), None);
     assert_eq!(client.coin_proof(7, 4).await.unwrap(), Some(proof));
     for block in [5, 6] {
@@ -149,7 +164,7 @@ async fn the_chains_records_are_decoded() {
         "/validators" => (0, vec![7], s.clone()),
         "/deposit/3" => (0, deposit_key(3).to_vec(), encode_deposit(&deposit())),
         "/block/6" | "/block/latest" => (0, block_key(6).to_vec(), block.encode()),
-        "/certificate/2" => {
+        "/certificate/2" | "/certificate/8" => {
             let mut out = Vec::new();
             c.encode(&mut out);
             (0, Vec::new(), out)
@@ -168,6 +183,8 @@ async fn the_chains_records_are_decoded() {
     assert_eq!(client.latest_block().await.unwrap(), Some((6, block)));
     assert_eq!(client.certificate_from(2, 1).await.unwrap(), Some(certificate));
     assert_eq!(client.certificate_from(7, 1).await.unwrap(), None);
+    // Of a block below the asked one.
+    assert!(matches!(client.certificate_from(8, 1).await, Err(RpcError::Malformed { .. })));
     // The certificate is of one validator; 9 have a longer bitmap.
     assert!(matches!(client.certificate_from(2, 9).await, Err(RpcError::Malformed { .. })));
 }
