@@ -39,7 +39,7 @@ struct Pending {
     bundle: bool,
     /// Why a member died last: the answer when too few are left.
     dead: Code,
-    /// Last height of a single's validity is judged by its maxBlock.
+    /// Last plasma block in which a member that was admitted can execute.
     max_block: u64,
     /// Number of the Commit before the last admission or recheck.
     stamp: u64,
@@ -99,6 +99,7 @@ impl Pool {
         let mut inner = self.lock();
         let rest = rest_required(inner.transfers + tx.transfers().len(), self.capacity);
         let mut live = Vec::new();
+        let mut max_block = 0;
         let mut refused = None;
         for (transfer, verdict) in tx.transfers().iter().zip(verdicts) {
             let verdict = verdict.and_then(|(digest, rested)| {
@@ -106,7 +107,10 @@ impl Pool {
                 if rested < rest { Err(Code::NotRested) } else { Ok(digest) }
             });
             match verdict {
-                Ok(digest) => live.push((transfer.coin, digest)),
+                Ok(digest) => {
+                    live.push((transfer.coin, digest));
+                    max_block = max_block.max(transfer.max_block);
+                }
                 Err(code) => refused = Some(code),
             }
         }
@@ -130,7 +134,7 @@ impl Pool {
             count,
             bundle,
             dead: Code::NotOwner,
-            max_block: tx.transfers().iter().map(|t| t.max_block).max().unwrap_or(0),
+            max_block,
             stamp: inner.commits,
             admitted_at: height,
         };
