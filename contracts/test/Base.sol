@@ -5,10 +5,10 @@ import {RootChain} from "../src/RootChain.sol";
 import {IRootChain} from "../src/interfaces/IRootChain.sol";
 import {CompactSmt} from "../src/libraries/CompactSmt.sol";
 import {PlasmaHash} from "../src/libraries/PlasmaHash.sol";
-import {Test} from "./Vm.sol";
+import {Checks} from "./Checks.sol";
 
 /// @notice A RootChain with validators, owners and blocks of one leaf.
-abstract contract Base is Test {
+abstract contract Base is Checks {
     uint64 internal constant EXIT_PERIOD = 14 days;
     uint64 internal constant HOLD_PERIOD = 7 days;
     uint96 internal constant BOND = 0.1 ether;

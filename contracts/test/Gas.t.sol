@@ -48,8 +48,8 @@ contract GasTest is Base {
     function test_submit() public {
         submission(4, 1, "submit 1 root, 4 validators", 120_000);
         submission(4, 10, "submit 10 roots, 4 validators", 350_000);
-        submission(100, 1, "submit 1 root, 100 validators", 700_000);
-        submission(100, 10, "submit 10 roots, 100 validators", 900_000);
+        submission(100, 1, "submit 1 root, 100 validators", 800_000);
+        submission(100, 10, "submit 10 roots, 100 validators", 1_000_000);
     }
 
     function test_exits() public {

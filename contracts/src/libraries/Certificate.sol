@@ -22,23 +22,24 @@ library Certificate {
         for (uint256 i; i < count; ++i) total += _power(set, i);
         if (bitmap.length != (count + 7) / 8) revert IRootChain.BadBitmap();
         uint256 bits;
-        for (uint256 i; i < bitmap.length * 8; ++i) {
-            if (!_signed(bitmap, i)) continue;
-            if (i >= count) revert IRootChain.BadBitmap();
-            ++bits;
+        for (uint256 i; i < bitmap.length; ++i) {
+            uint256 eight = uint8(bitmap[i]);
+            // The last byte's bits beyond the validators are spare.
+            if (8 * i + 8 > count && eight >> (count - 8 * i) != 0) revert IRootChain.BadBitmap();
+            for (; eight != 0; eight &= eight - 1) ++bits;
         }
         if (signatures.length != 64 * bits) revert IRootChain.BadSignatures();
         uint256 power;
-        uint256 at;
+        uint256 offset;
         for (uint256 i; i < count; ++i) {
-            if (!_signed(bitmap, i)) continue;
-            address member = address(bytes20(set[i * MEMBER_BYTES:i * MEMBER_BYTES + 20]));
-            bytes32 r = bytes32(signatures[at:at + 32]);
-            bytes32 vs = bytes32(signatures[at + 32:at + 64]);
+            if ((uint8(bitmap[i / 8]) >> (i % 8)) & 1 == 0) continue;
+            address member = address(bytes20(_word(set, i * MEMBER_BYTES)));
+            bytes32 r = _word(signatures, offset);
+            bytes32 vs = _word(signatures, offset + 32);
             if (CompactSignature.recover(digest, r, vs) != member) {
                 revert IRootChain.BadSignatures();
             }
-            at += 64;
+            offset += 64;
             power += _power(set, i);
             // Each further signature would cost 3,000 gas and change nothing.
             if (3 * power > 2 * total) return;
@@ -46,11 +47,15 @@ library Certificate {
         revert IRootChain.NotEnoughPower();
     }
 
-    function _signed(bytes calldata bitmap, uint256 i) private pure returns (bool) {
-        return (uint8(bitmap[i / 8]) >> (i % 8)) & 1 == 1;
+    function _power(bytes calldata set, uint256 i) private pure returns (uint256) {
+        return uint64(bytes8(_word(set, i * MEMBER_BYTES + 20)));
     }
 
-    function _power(bytes calldata set, uint256 i) private pure returns (uint256) {
-        return uint64(bytes8(set[i * MEMBER_BYTES + 20:i * MEMBER_BYTES + 28]));
+    /// @dev 32 bytes from `offset`; the callers' offsets lie within the checked lengths, and what
+    /// is read beyond the end is cut off. Slicing would check every read again.
+    function _word(bytes calldata data, uint256 offset) private pure returns (bytes32 word) {
+        assembly ("memory-safe") {
+            word := calldataload(add(data.offset, offset))
+        }
     }
 }
