@@ -6,6 +6,6 @@
 mod network;
 mod wallet;
 
-pub use plasma_abci::committed::Committed;
 pub use network::{Network, Node, Options, block_hash};
+pub use plasma_abci::committed::Committed;
 pub use wallet::{bundle, key, sign, single};
