@@ -43,7 +43,8 @@ const IMPORTS: [(&str, &[&str]); 14] = [
     ("src/api", &["core", "ledger", "pool"]),
     ("src/node", &["core", "store", "ledger", "client", "pool", "abci", "rootchain", "api"]),
     ("src/testkit", &["core", "ledger", "store", "abci"]),
-    ("e2e", &["core", "client", "rootchain"]),
+    // abci: the call grammar, against which the calls of real nodes are checked.
+    ("e2e", &["core", "client", "rootchain", "abci"]),
     ("qa", &["core", "client"]),
     ("scripts", &[]),
     ("", &["node"]),
