@@ -50,9 +50,10 @@ impl Owners {
     pub fn runs(&self, owner: Address, after: CoinId, most: usize) -> Vec<(CoinId, u64)> {
         let mut found = Vec::new();
         if let Some((first, length)) = self.run_at_or_below(owner, after)
-            && first + length > after + 1
+            && let last = first + length - 1
+            && last > after
         {
-            found.push((after + 1, first + length - after - 1));
+            found.push((after + 1, last - after));
         }
         let range = (owner, after.saturating_add(1))..=(owner, CoinId::MAX);
         let rest = self.runs.range(range).map(|((_, first), length)| (*first, *length));
@@ -82,6 +83,7 @@ mod tests {
         assert_eq!(owners.runs(a, 0, 9), [(1, 3), (5, 11)]);
         assert_eq!(owners.runs(a, 2, 9), [(3, 1), (5, 11)]);
         assert_eq!(owners.runs(a, 2, 1), [(3, 1)]);
+        assert!(owners.runs(a, u64::MAX, 9).is_empty());
         owners.remove(b, 4);
         owners.add(a, 4, 1);
         assert_eq!(owners.runs(a, 0, 9), [(1, 15)]);

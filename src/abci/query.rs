@@ -284,9 +284,11 @@ fn history(view: &Committed, coin: CoinId) -> Result<Vec<u8>, QueryError> {
     if find_coin(view, &view.chain.domain, coin)?.is_none() {
         return Err(QueryError::NotFound(format!("coin {coin}")));
     }
-    let mut records = records(view, coin, view.version, HISTORY_MAX)?;
+    // One more, because the oldest transfer's message names the state before it.
+    let mut records = records(view, coin, view.version, HISTORY_MAX + 1)?;
     records.reverse();
-    let moved: Vec<usize> = (0..records.len()).filter(|i| records[*i].moved()).collect();
+    let oldest = records.len().saturating_sub(HISTORY_MAX);
+    let moved: Vec<usize> = (oldest..records.len()).filter(|i| records[*i].moved()).collect();
     let mut out = Vec::new();
     put_varint(&mut out, moved.len() as u64);
     for i in moved {

@@ -6,6 +6,7 @@ mod app_check_tx;
 mod app_nodes;
 mod app_proposals;
 mod app_queries;
+mod app_start;
 mod app_votes;
 mod application;
 mod client;
