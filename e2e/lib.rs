@@ -243,6 +243,22 @@ impl Network {
         });
     }
 
+    /// Waits until every node has applied the newest height of any of them; that height.
+    pub fn await_all_nodes(&self) -> u64 {
+        let heights = (0..self.size()).map(|node| self.height(node));
+        let newest = heights.max().flatten().expect("a node answers");
+        for node in 0..self.size() {
+            // A height counts from when its block is stored; the next one is stored after it was
+            // applied.
+            wait_for(
+                &format!("node {node} after height {newest}"),
+                Duration::from_secs(60),
+                || self.height(node).filter(|height| *height > newest),
+            );
+        }
+        newest
+    }
+
     /// Broadcasts `0x...` bytes to a node by GET; the code of CheckTx.
     pub fn send(&self, node: usize, tx: &str) -> Result<u64, String> {
         let json = get(self.port(node), &format!("broadcast_tx_sync?tx={tx}")).unwrap().json();
@@ -307,6 +323,24 @@ impl Network {
         }
     }
 
+    /// Kills a node's CometBFT alone; the node must end with it, for its supervisor to see.
+    pub fn kill_cometbft(&mut self, name: &str) {
+        let home = format!("cometbft start --home {}/", self.dir().join(name).display());
+        let found = self.processes_left().into_iter().find(|(_, line)| line.contains(&home));
+        let (pid, _) = found.unwrap_or_else(|| panic!("no CometBFT of {name}"));
+        let node = self.pid(name);
+        assert!(signal(pid, Signal::KILL), "{name}'s CometBFT does not run");
+        wait_for("the end of a node without CometBFT", STOP_MAX, || {
+            let children = self.restarted.iter_mut();
+            for (_, child) in children.filter(|(known, _)| known == name) {
+                // Otherwise it stays a zombie.
+                child.try_wait().unwrap();
+            }
+            (!Path::new(&format!("/proc/{node}")).exists()).then_some(())
+        });
+        self.restarted.retain(|(known, _)| known != name);
+    }
+
     /// Starts a killed node (`node2`) or the relayer again, as its operator would.
     pub fn restart(&mut self, name: &str) {
         let log = self.dir().join("logs").join(format!("{name}.log"));
@@ -325,13 +359,7 @@ impl Network {
 
     /// Every node has reached the same heights, with the same app hash at each; their number.
     pub fn assert_same_app_hashes(&self) -> u64 {
-        let heights = (0..self.size()).map(|node| self.height(node));
-        let newest = heights.max().flatten().expect("a node answers");
-        for node in 0..self.size() {
-            wait_for(&format!("node {node} at height {newest}"), Duration::from_secs(60), || {
-                self.height(node).filter(|height| *height >= newest)
-            });
-        }
+        let newest = self.await_all_nodes();
         for height in 1..=newest {
             let hash = |node| {
                 let mut results = self.rpc(node, &format!("block_results?height={height}"));

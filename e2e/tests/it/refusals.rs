@@ -30,6 +30,7 @@ fn with_coin(tx: &str, coin: u8) -> String {
 
 /// The code of some bytes at every node.
 fn refused_everywhere(network: &Network, tx: &str, expected: u64) {
+    network.await_all_nodes();
     for node in 0..network.size() {
         assert_eq!(network.send(node, tx), Ok(expected), "node {node}, {tx}");
     }
@@ -37,6 +38,7 @@ fn refused_everywhere(network: &Network, tx: &str, expected: u64) {
 
 fn coin_of(network: &Network, arguments: &str) -> u64 {
     let made = network.ok(&format!("deposit --from alice --wait {arguments}"));
+    network.await_all_nodes();
     made["first_coin"].as_u64().unwrap()
 }
 
@@ -119,6 +121,7 @@ fn spent_twice_at_once(network: &Network, coin: u64) {
     let history = network.ok(&format!("coin history {coin}"));
     assert_eq!(history["transfers"].as_array().unwrap().len(), 1, "{history}");
     network.ok(&format!("coin history {coin} --verify"));
+    network.await_all_nodes();
     for (node, tx) in (0..network.size()).flat_map(|node| txs.iter().map(move |tx| (node, tx))) {
         match network.send(node, tx) {
             Ok(code) => assert_eq!(code, code::NOT_OWNER, "node {node}"),
@@ -160,6 +163,7 @@ fn old_bytes_are_dead_after_the_coin_came_back() {
     network.kill("node3");
     network.restart("node3");
     network.await_heights(3, 2, Duration::from_secs(60));
+    network.await_all_nodes();
     for node in 0..network.size() {
         for (tx, expected) in [(&alone, code::NOT_OWNER), (&bundle, code::BUNDLE_BELOW_HALF)] {
             match network.send(node, tx) {
