@@ -33,6 +33,11 @@ fn validators_die_and_come_back() {
     network.restart("node3");
     network.await_heights(3, 3, SHORT);
 
+    // Its CometBFT alone is killed: no half of a node stays.
+    network.kill_cometbft("node1");
+    network.restart("node1");
+    network.await_heights(1, 3, SHORT);
+
     // One stays down: everything goes on.
     network.kill("node2");
     whole_way(&network, coin, "bob", "alice");
