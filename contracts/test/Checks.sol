@@ -8,7 +8,7 @@ interface Cheats {
     function warp(uint256 time) external;
     function prank(address sender) external;
     function deal(address account, uint256 value) external;
-    function expectRevert(bytes4 error) external;
+    function expectRevert(bytes4 selector) external;
     function expectRevert() external;
     function assume(bool condition) external pure;
     function readFile(string calldata path) external view returns (string memory);

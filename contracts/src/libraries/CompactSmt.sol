@@ -79,15 +79,15 @@ library CompactSmt {
         uint64 coin,
         uint256 depth,
         uint256 bitmap,
-        uint256 at,
+        uint256 end,
         bytes32 hash
     ) private pure returns (bytes32) {
         while (depth > 0) {
             --depth;
             bytes32 sibling;
             if ((bitmap >> depth) & 1 == 1) {
-                at -= 32;
-                sibling = bytes32(proof[at:at + 32]);
+                end -= 32;
+                sibling = bytes32(proof[end:end + 32]);
                 if (sibling == 0) return 0;
             }
             hash = (coin >> depth) & 1 == 1 ? node(sibling, hash) : node(hash, sibling);
