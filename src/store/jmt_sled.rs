@@ -24,6 +24,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use borsh::BorshDeserialize;
 use jmt::proof::SparseMerkleProof;
@@ -41,6 +42,11 @@ pub const SCHEME: &str = "jmt-sha256/1";
 
 /// Most bytes of a proof: 256 siblings of at most 65 bytes, a leaf and two lengths.
 const PROOF_BYTES_MAX: usize = 256 * 65 + 65 + 4;
+
+/// How long `open` waits for the directory's lock: sled's own threads may hold it for a moment
+/// after a store was dropped.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// A commit that is not durable yet.
 struct Pending {
@@ -76,17 +82,23 @@ impl JmtSled {
         if occupied && !dir.join("conf").is_file() {
             return Err(foreign(""));
         }
-        let db = sled::Config::new()
+        let config = sled::Config::new()
             .path(dir)
             .cache_capacity(cache_bytes)
-            .mode(sled::Mode::HighThroughput)
-            .open()
-            .map_err(|error| match error {
-                sled::Error::Io(io) if io.to_string().contains("lock") => {
-                    StoreError::Locked { path: dir.to_owned() }
+            .mode(sled::Mode::HighThroughput);
+        let deadline = Instant::now() + LOCK_WAIT;
+        let db = loop {
+            match config.open() {
+                Ok(db) => break db,
+                Err(sled::Error::Io(io)) if io.to_string().contains("lock") => {
+                    if Instant::now() >= deadline {
+                        return Err(StoreError::Locked { path: dir.to_owned() });
+                    }
+                    std::thread::sleep(LOCK_POLL);
                 }
-                other => backend(other),
-            })?;
+                Err(other) => return Err(backend(other)),
+            }
+        };
         match db.get(b"m").map_err(backend)? {
             Some(found) if &*found == SCHEME.as_bytes() => {}
             Some(found) => return Err(foreign(&String::from_utf8_lossy(&found))),

@@ -164,3 +164,48 @@ fn an_unpersisted_commit_is_seen_by_nobody() {
     let long = vec![(vec![0; 1025], None)];
     assert!(matches!(store.commit(2, &long), Err(StoreError::TooLarge { .. })));
 }
+
+#[test]
+fn scans_and_changes_keep_to_their_range() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(&dir);
+    let key = |prefix: u8, i: u8| vec![prefix, i];
+    for version in 0..4u8 {
+        let batch = vec![
+            (key(1, version), Some(vec![version])),
+            (key(2, version), Some(vec![version])),
+            (key(1, 0), Some(vec![9, version])),
+        ];
+        store.commit(version.into(), &batch).unwrap();
+        store.persist(version.into()).unwrap();
+    }
+    store.commit(4, &[(key(1, 1), None)]).unwrap();
+    store.persist(4).unwrap();
+    let scanned = |version, prefix: &[u8]| {
+        let mut keys = Vec::new();
+        store.scan(version, prefix, &mut |key, _| keys.push(key.to_vec())).unwrap();
+        keys
+    };
+    assert_eq!(scanned(1, &[1]), [key(1, 0), key(1, 1)]);
+    assert_eq!(scanned(4, &[1]), [key(1, 0), key(1, 2), key(1, 3)]);
+    assert_eq!(scanned(4, &[2, 3]), [key(2, 3)]);
+    assert!(scanned(4, &[3]).is_empty());
+    let changed = |from, to| {
+        let mut seen = Vec::new();
+        store
+            .changes(from, to, &mut |v, key, value| seen.push((v, key.to_vec(), value.is_none())))
+            .unwrap();
+        seen
+    };
+    let third = [(2, key(1, 0), false), (2, key(1, 2), false), (2, key(2, 2), false)];
+    assert_eq!(changed(2, 2), third);
+    assert_eq!(changed(4, 4), [(4, key(1, 1), true)]);
+    assert_eq!(changed(0, 4).len(), 3 * 4);
+    assert!(changed(3, 2).is_empty());
+    let none = &mut |_: &[u8], _: &[u8]| {};
+    assert!(matches!(store.scan(5, &[], none), Err(StoreError::Version { asked: 5, .. })));
+    let none = &mut |_: u64, _: &[u8], _: Option<&[u8]>| {};
+    assert!(matches!(store.changes(0, 5, none), Err(StoreError::Version { asked: 5, .. })));
+    assert!(matches!(store.prove(5, &[1]), Err(StoreError::Version { asked: 5, .. })));
+    assert!(matches!(store.newest(5, &[1]), Err(StoreError::Version { asked: 5, .. })));
+}

@@ -9,7 +9,7 @@ use plasma_store::{Store, Write};
 
 /// Set in the child: the directory to write to.
 const WRITER: &str = "PLASMA_STORE_TEST_WRITER";
-const KILLS: u64 = 12;
+const KILLS: u64 = 36;
 
 /// Every version rewrites a counter and some keys, so that a mixture of two versions shows.
 fn batch(version: u64) -> Vec<Write> {
