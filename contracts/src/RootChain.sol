@@ -9,7 +9,7 @@ import {IERC721Receiver} from "@openzeppelin/contracts/token/ERC721/IERC721Recei
 import {IERC1155} from "@openzeppelin/contracts/token/ERC1155/IERC1155.sol";
 import {IERC1155Receiver} from "@openzeppelin/contracts/token/ERC1155/IERC1155Receiver.sol";
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
-import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
+import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 
 import {IRootChain} from "./interfaces/IRootChain.sol";
 import {Certificate} from "./libraries/Certificate.sol";
@@ -22,7 +22,7 @@ import {PlasmaHash} from "./libraries/PlasmaHash.sol";
 /// @dev The checks of each function stand in the order of exit-game.md, which fixes the error that
 /// a call gets. State changes precede external calls, payments are pulled, every state-changing
 /// function is guarded against re-entrancy.
-contract RootChain is IRootChain, IERC721Receiver, IERC1155Receiver, ReentrancyGuard {
+contract RootChain is IRootChain, IERC721Receiver, IERC1155Receiver, ReentrancyGuardTransient {
     using SafeERC20 for IERC20;
 
     uint8 private constant ETH = 1;
