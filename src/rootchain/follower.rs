@@ -102,7 +102,7 @@ pub struct Follower {
     next_block: u64,
     /// Block of each event in the window, so that a restart need not read from the deployment.
     blocks: VecDeque<Block>,
-    /// The newest finalized block that was seen: it must stay.
+    /// The finalized block of the last look that succeeded: it must stay.
     last: Option<Block>,
     range: u64,
 }
@@ -181,8 +181,11 @@ impl Follower {
             return Err(FollowError::Syncing);
         }
         let head = ethereum.head(At::Finalized).await?.ok_or(FollowError::NotFinalized)?;
+        let block = Block { number: head.number, hash: head.hash };
+        if self.last == Some(block) && self.next_block > head.number {
+            return Ok(());
+        }
         self.check_last(ethereum, head).await?;
-        self.last = Some(Block { number: head.number, hash: head.hash });
         if head.number < self.source.deployed_at {
             return Ok(());
         }
@@ -194,6 +197,7 @@ impl Follower {
         if self.next_block > head.number {
             self.check_queue(ethereum, head).await?;
         }
+        self.last = Some(block);
         self.publish();
         Ok(())
     }
