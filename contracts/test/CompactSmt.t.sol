@@ -161,4 +161,19 @@ contract CompactSmtTest is Checks {
         isTrue(!judge(root, 7, same, false), "same coin");
         isTrue(judge(root, 8, same, false), "another coin");
     }
+
+    function test_leavesOutOfPlaceAreRefused() public {
+        coins = [2, 3];
+        bytes32 three = CompactSmt.leaf(3, hashOf(3));
+        bytes memory own = abi.encodePacked(uint8(1), uint64(1), three, uint8(0));
+        isTrue(judge(subtree(0, 0), 2, own, true), "two coins");
+        // A sibling too many, above the leaf.
+        bytes memory more = abi.encodePacked(uint8(1), uint64(3), three, three, uint8(0));
+        isTrue(!judge(subtree(0, 0), 2, more, true), "bitmap beyond depth");
+        // An operator's tree that hides coin 2 behind the leaf of an odd coin.
+        bytes32 root = CompactSmt.node(CompactSmt.leaf(5, hashOf(5)), three);
+        bytes memory hidden =
+            abi.encodePacked(uint8(1), uint64(1), three, uint8(2), uint64(5), hashOf(5));
+        isTrue(!judge(root, 2, hidden, false), "leaf of another path");
+    }
 }
