@@ -1,14 +1,14 @@
 //! Sending fails in every way, and the roots arrive once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plasma_rootchain::ethereum::EthError;
 use plasma_rootchain::journal::Journal;
 use plasma_rootchain::relayer::{Policy, RelayError};
 use serde_json::json;
 
-use crate::anvil::wait_for;
+use crate::anvil::{DEADLINE, wait_for};
 use crate::gate::{Gate, Verdict};
 use crate::relayer::Fixture;
 
@@ -142,20 +142,27 @@ async fn a_transaction_below_the_market_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_replacement_that_is_refused_is_raised_further() {
+async fn a_replacement_that_is_refused_is_raised_further_at_once() {
     let (f, gate) = with_work().await;
     f.anvil.automine(false).await;
-    let mut relayer = f.relayer_at(gate.ethereum(), "relayer", HASTY).await;
+    let policy = Policy { resubmit_after: Duration::from_secs(2), ..HASTY };
+    let mut relayer = f.relayer_at(gate.ethereum(), "relayer", policy).await;
     relayer.step().await.unwrap();
     let refusals = AtomicUsize::new(0);
     gate.on(SEND, move || match refusals.fetch_add(1, Ordering::SeqCst) {
         0 | 1 => Verdict::Error("replacement transaction underpriced"),
         _ => Verdict::Pass,
     });
-    for _ in 0..2 {
-        let refused = relayer.step().await;
-        assert!(matches!(refused, Err(RelayError::Ethereum(EthError::Rpc(_)))), "{refused:?}");
-    }
+    let deadline = Instant::now() + DEADLINE;
+    let refused = loop {
+        if let Err(error) = relayer.step().await {
+            break error;
+        }
+        assert!(Instant::now() < deadline, "it is never replaced");
+    };
+    assert!(matches!(refused, RelayError::Ethereum(EthError::Rpc(_))), "{refused:?}");
+    // What is stuck has waited long enough.
+    assert!(relayer.step().await.is_err());
     relayer.step().await.unwrap();
     f.anvil.mine(1).await;
     f.check(3).await;
