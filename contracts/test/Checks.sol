@@ -10,6 +10,10 @@ interface Cheats {
     function deal(address account, uint256 value) external;
     function expectRevert(bytes4 selector) external;
     function expectRevert() external;
+    function expectEmit(address emitter) external;
+    function load(address account, bytes32 slot) external view returns (bytes32);
+    function snapshotState() external returns (uint256);
+    function revertToState(uint256 id) external returns (bool);
     function assume(bool condition) external pure;
     function readFile(string calldata path) external view returns (string memory);
     function keyExistsJson(string calldata json, string calldata key) external view returns (bool);
