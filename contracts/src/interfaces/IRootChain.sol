@@ -305,4 +305,58 @@ interface IRootChain {
         external
         view
         returns (Status status, uint64 depositId, uint64 holdUntil, uint64 head);
+
+    /// @notice Whether an exit of this key was opened and not cancelled.
+    /// @param key `keccak(coin:8 || parentBlock:8 || block:8)`
+    function used(bytes32 key) external view returns (bool);
+
+    /// @notice Number of the last plasma block stored.
+    function lastBlock() external view returns (uint64);
+
+    /// @notice Chain hash after the last plasma block stored.
+    function chainHash() external view returns (bytes32);
+
+    /// @notice Root of a plasma block; zero: not stored.
+    function roots(uint64 blockNumber) external view returns (bytes32);
+
+    /// @notice Length of the queue of events, and so the `n` of its last one.
+    function eventCount() external view returns (uint64);
+
+    /// @notice Hash of the queue of events.
+    function eventHash() external view returns (bytes32);
+
+    /// @notice Newest deposit id; ids count from 1.
+    function lastDeposit() external view returns (uint64);
+
+    /// @notice Newest coin; coins count from 1.
+    function lastCoin() external view returns (uint64);
+
+    /// @notice Newest exit id of any coin; ids count from 1.
+    function lastExit() external view returns (uint64);
+
+    /// @notice Wei that `account` can pull by `withdrawCredits`.
+    function credits(address account) external view returns (uint256);
+
+    /// @notice Wei burned; they stay in the contract for ever.
+    function burned() external view returns (uint256);
+
+    // --- parameters, fixed in the constructor --------------------------------------------------
+
+    /// @notice EIP-712 domain separator of this contract.
+    function domainSeparator() external view returns (bytes32);
+
+    /// @notice `keccak(id:8 || set)` of the validators.
+    function validatorSetHash() external view returns (bytes32);
+
+    /// @notice Seconds that an exit stays open (Wc).
+    function exitPeriod() external view returns (uint64);
+
+    /// @notice Seconds that a coin is held after its oldest exit was refuted (Wx).
+    function holdPeriod() external view returns (uint64);
+
+    /// @notice Wei that an exit puts up.
+    function bond() external view returns (uint96);
+
+    /// @notice Share of a lost bond that is burned, in 1/10,000.
+    function burnBps() external view returns (uint16);
 }
