@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plasma_client::queries::CoinAnswer;
 use plasma_client::rpc::{NodeClient, RpcError};
-use plasma_client::wallet::{Keystore, devnet_accounts, devnet_key};
+use plasma_client::wallet::{Keystore, check_devnet, devnet_accounts, devnet_key};
 use plasma_core::coin::{CoinState, Deposit};
 use plasma_core::signature::SigningKey;
 use plasma_core::state::Params;
@@ -14,7 +14,6 @@ use plasma_rootchain::contract::RootChainContract;
 use plasma_rootchain::ethereum::{EthError, Ethereum, Sender};
 
 use crate::config::{self, Config};
-use crate::devnet::CHAIN_ID;
 use crate::ethereum::{eth_error, parse_address};
 use crate::home::Home;
 use crate::output::{CommandError, CommandResult, Exit};
@@ -76,41 +75,69 @@ impl Context {
         Err(CommandError::usage(message, "correct [ethereum] root_chain or [node] rpc"))
     }
 
+    /// The node's parameters, checked against Ethereum's chain id too: they are the domain of what
+    /// is signed, and of what is verified.
+    pub async fn checked_params(&self, node: &NodeClient) -> CommandResult<Params> {
+        let params = self.params(node).await?;
+        let chain_id = self.ethereum()?.chain_id().await.map_err(eth_error)?;
+        if params.chain_id == chain_id {
+            return Ok(params);
+        }
+        let message = format!("the node's chain id is {}, Ethereum's {chain_id}", params.chain_id);
+        Err(CommandError::usage(message, "correct [node] rpc or [ethereum] rpc"))
+    }
+
     /// The keystore.
     pub fn keystore(&self) -> Keystore {
         Keystore::new(&self.home.0.join("keystore"))
     }
 
+    /// Refuses an account whose key everybody knows, unless this is the devnet's chain.
+    async fn check_devnet(&self, account: Address) -> CommandResult<()> {
+        if devnet_accounts().iter().all(|(_, known)| *known != account) {
+            return Ok(());
+        }
+        let chain_id = self.ethereum()?.chain_id().await.map_err(eth_error)?;
+        check_devnet(account, chain_id).map_err(wallet_error)
+    }
+
     /// The key of a name: from the keystore, or a devnet account on the devnet's chain.
     pub async fn key(&self, name: &str, password: Option<&Path>) -> CommandResult<SigningKey> {
         let stored = self.keystore().names().map_err(wallet_error)?.contains(&name.to_owned());
-        if !stored && let Some(key) = devnet_key(name) {
-            let chain_id = self.ethereum()?.chain_id().await.map_err(eth_error)?;
-            if chain_id == CHAIN_ID {
-                return Ok(key);
+        let key = match devnet_key(name).filter(|_| !stored) {
+            Some(key) => key,
+            None => {
+                let file = password.ok_or_else(|| {
+                    let message = format!("key {name:?} needs its password, or does not exist");
+                    CommandError::usage(message, "pass --password-file FILE")
+                })?;
+                let password = read_password(file)?;
+                self.keystore().unlock(name, &password).map_err(wallet_error)?
             }
-            let message =
-                format!("{name} is a devnet account whose key everybody knows; this is {chain_id}");
-            return Err(CommandError::usage(message, "plasma wallet new NAME"));
-        }
-        let help = "pass --password-file FILE";
-        let file = password.ok_or_else(|| {
-            let message = format!("key {name:?} needs its password, or does not exist");
-            CommandError::usage(message, help)
-        })?;
-        let password = read_password(file)?;
-        self.keystore().unlock(name, &password).map_err(wallet_error)
+        };
+        self.check_devnet(key.address()).await?;
+        Ok(key)
     }
 
-    /// An address: hex, the name of a devnet account.
-    pub fn address(&self, text: &str) -> CommandResult<Address> {
-        if let Some((_, address)) = devnet_accounts().into_iter().find(|(name, _)| *name == text) {
-            return Ok(address);
-        }
-        text.parse().map_err(|_| {
-            let message = format!("{text:?} is neither an address nor a devnet account");
-            CommandError::usage(message, "plasma wallet list")
-        })
+    /// An address: hex, a key of the keystore, or a devnet account on the devnet's chain.
+    pub async fn address(&self, text: &str) -> CommandResult<Address> {
+        let stored = self.keystore().list().map_err(wallet_error)?;
+        let address = match stored.into_iter().find(|(name, _)| name == text) {
+            Some((_, Some(address))) => address,
+            Some((_, None)) => {
+                let message = format!("the keystore file of {text:?} names no address");
+                return Err(CommandError::usage(message, "pass the address"));
+            }
+            None => match devnet_accounts().into_iter().find(|(name, _)| *name == text) {
+                Some((_, address)) => address,
+                None => text.parse().map_err(|_| {
+                    let message = format!("{text:?} is neither an address nor a known account");
+                    CommandError::usage(message, "plasma wallet list")
+                })?,
+            },
+        };
+        self.check_devnet(address).await?;
+        Ok(address)
     }
 
     /// Sends on Ethereum as a key.

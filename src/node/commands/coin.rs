@@ -74,7 +74,7 @@ async fn show(context: &Context, coin: CoinId, output: &Output) -> CommandResult
 }
 
 async fn list(context: &Context, owner: &str, output: &Output) -> CommandResult<()> {
-    let address = context.address(owner)?;
+    let address = context.address(owner).await?;
     let runs = context.node()?.account_coins(address).await.map_err(rpc_error)?;
     let lines: Vec<String> = runs
         .iter()
@@ -126,7 +126,7 @@ async fn roots(
 pub async fn verify_coin(context: &Context, coin: CoinId) -> CommandResult<Verified> {
     let contract = context.contract()?;
     let node = context.node()?;
-    let domain = context.params(&node).await?.domain();
+    let domain = context.checked_params(&node).await?.domain();
     let head = contract.ethereum.head(At::Finalized).await.map_err(eth_error)?;
     let finalized = At::Number(head.map_or(0, |head| head.number));
     let deposit = contract.deposit_of(coin, finalized).await.map_err(eth_error)?;

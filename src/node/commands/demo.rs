@@ -36,7 +36,7 @@ async fn happy(context: &Context, output: &Output) -> CommandResult<()> {
     let (alice, bob) = (account("alice")?, account("bob")?);
     let contract = context.contract()?;
     let node = context.node()?;
-    let params = context.params(&node).await?;
+    let params = context.checked_params(&node).await?;
     let value = U256::from(10).pow(U256::from(18));
 
     let sender = context.sender(&alice).await?;

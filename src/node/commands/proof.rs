@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use plasma_client::rpc::{NodeClient, QueryAnswer};
-use plasma_core::state::{COIN_PREFIX, key_number};
+use plasma_core::state::{COIN_PREFIX, DEPOSIT_PREFIX, decode_deposit, key_number};
 use plasma_store::Commitment;
 use serde_json::json;
 
@@ -31,11 +31,11 @@ pub async fn run(context: &Context, command: &Proof, output: &Output) -> Command
             decode_hash(&hex::encode(hash))?
         }
     };
-    verify(&answer, commitment).map_err(|message| {
+    let shown = verify(&answer, commitment).map_err(|message| {
         CommandError::no("proof_invalid", message, "ask again, or another node")
     })?;
-    let text = format!("valid at height {} under app hash {commitment}", answer.height);
-    let data = json!({"height": answer.height, "app_hash": commitment.to_string(),
+    let text = format!("valid: {shown}, at height {} under app hash {commitment}", answer.height);
+    let data = json!({"shown": shown, "height": answer.height, "app_hash": commitment.to_string(),
                       "key": hex::encode(&answer.key), "value": hex::encode(&answer.value)});
     output.result(text, data);
     Ok(())
@@ -79,21 +79,31 @@ fn decode_hash(digits: &str) -> CommandResult<Commitment> {
     Ok(Commitment(hash))
 }
 
-/// One operation shows the key's value; a second one that a coin has no key of its own.
-fn verify(answer: &QueryAnswer, commitment: Commitment) -> Result<(), String> {
+/// One operation shows the key's value; a second one that a coin of that deposit has no key of its
+/// own. Says what is shown: the document itself does not say what was asked.
+fn verify(answer: &QueryAnswer, commitment: Commitment) -> Result<String, String> {
     let check = |op: &plasma_client::rpc::ProofOp, value: Option<&[u8]>| {
         let scheme = op.kind.strip_prefix("plasma/").ok_or_else(|| op.kind.clone())?;
         plasma_store::verify(scheme, commitment, &op.key, value, &op.data)
             .map_err(|error| error.to_string())
     };
     match &answer.proof[..] {
-        [own] if own.key == answer.key => check(own, Some(&answer.value)),
+        [own] if own.key == answer.key => {
+            check(own, Some(&answer.value))?;
+            Ok(format!("key {}", hex::encode(&own.key)))
+        }
         [own, absent] if own.key == answer.key => {
-            if key_number(&absent.key, COIN_PREFIX).is_none() {
-                return Err("the second operation is not of a coin's key".into());
+            let coin = key_number(&absent.key, COIN_PREFIX)
+                .ok_or("the second operation is not of a coin's key")?;
+            let deposit = key_number(&own.key, DEPOSIT_PREFIX)
+                .and_then(|id| decode_deposit(id, &answer.value).ok())
+                .ok_or("the first operation is not of a deposit")?;
+            if !deposit.contains(coin) {
+                return Err(format!("coin {coin} is not of deposit {}", deposit.deposit_id));
             }
             check(own, Some(&answer.value))?;
-            check(absent, None)
+            check(absent, None)?;
+            Ok(format!("coin {coin}, not moved since deposit {}", deposit.deposit_id))
         }
         _ => Err("the operations are not of the answer's key".into()),
     }

@@ -28,9 +28,9 @@ pub async fn run(context: &Context, args: &Transfer, output: &Output) -> Command
         return Err(CommandError::usage("--from and --to are needed", "plasma transfer --help"));
     };
     let key = context.key(from, args.password_file.as_deref()).await?;
-    let to = context.address(to)?;
+    let to = context.address(to).await?;
     let node = context.node()?;
-    let params = context.params(&node).await?;
+    let params = context.checked_params(&node).await?;
     let max_block = match args.max_block {
         Some(block) => block,
         None => {
@@ -155,7 +155,9 @@ async fn show(
     }
     let result = node.tx(&bytes).await.map_err(rpc_error)?.ok_or_else(missing)?;
     let tx = Tx::decode(&result.tx).map_err(|_| missing())?;
-    let executed = |i: usize| result.data.is_empty() || result.data[i / 8] >> (i % 8) & 1 == 1;
+    // The node's bytes: a bitmap that is too short says "skipped".
+    let bit = |i: usize| result.data.get(i / 8).is_some_and(|byte| byte >> (i % 8) & 1 == 1);
+    let executed = |i: usize| result.data.is_empty() || bit(i);
     let mut lines = vec![format!("height {}", result.height)];
     let mut data = Vec::new();
     for (i, t) in tx.transfers().iter().enumerate() {

@@ -1,6 +1,7 @@
 //! `plasma wallet`.
 
 use plasma_client::wallet::devnet_accounts;
+use plasma_core::Address;
 use serde_json::json;
 
 use crate::cli::Wallet;
@@ -27,15 +28,21 @@ pub fn run(context: &Context, command: &Wallet, output: &Output) -> CommandResul
             output.result(address, json!({"name": name, "address": address}));
         }
         Wallet::List => {
-            let names = context.keystore().names().map_err(wallet_error)?;
-            let mut lines: Vec<String> = names.clone();
+            let keys = context.keystore().list().map_err(wallet_error)?;
+            let shown = |address: &Option<Address>| {
+                address.map_or_else(|| "address unknown".into(), |address| address.to_string())
+            };
+            let mut lines: Vec<String> = keys
+                .iter()
+                .map(|(name, address)| format!("{name:<10} {}", shown(address)))
+                .collect();
             let devnet = devnet_accounts();
             lines.extend(devnet.iter().map(|(name, address)| {
                 format!("{name:<10} {address}  (devnet only: everybody knows this key)")
             }));
             let devnet: serde_json::Map<String, serde_json::Value> =
                 devnet.into_iter().map(|(name, address)| (name.into(), json!(address))).collect();
-            output.result(lines.join("\n"), json!({"keys": names, "devnet": devnet}));
+            output.result(lines.join("\n"), json!({"keys": keys, "devnet": devnet}));
         }
     }
     Ok(())
