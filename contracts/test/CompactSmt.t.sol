@@ -3,27 +3,11 @@ pragma solidity ^0.8.30;
 
 import {CompactSmt} from "../src/libraries/CompactSmt.sol";
 import {Checks} from "./Checks.sol";
+import {SmtCalls} from "./SmtCalls.sol";
 
 /// @title Proofs of random trees, made here from the definition, verify; no altered one does
-contract CompactSmtTest is Checks {
+contract CompactSmtTest is Checks, SmtCalls {
     uint64[] private coins;
-
-    // Calldata entrances of the library.
-    function included(bytes32 root, uint64 coin, bytes32 hash, bytes calldata proof)
-        external
-        pure
-        returns (bool)
-    {
-        return CompactSmt.included(root, coin, hash, proof);
-    }
-
-    function excluded(bytes32 root, uint64 coin, bytes calldata proof)
-        external
-        pure
-        returns (bool)
-    {
-        return CompactSmt.excluded(root, coin, proof);
-    }
 
     function hashOf(uint64 coin) private pure returns (bytes32) {
         return keccak256(abi.encode("transfer", coin));

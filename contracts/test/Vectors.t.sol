@@ -7,9 +7,10 @@ import {CompactSignature} from "../src/libraries/CompactSignature.sol";
 import {CompactSmt} from "../src/libraries/CompactSmt.sol";
 import {PlasmaHash} from "../src/libraries/PlasmaHash.sol";
 import {Checks} from "./Checks.sol";
+import {SmtCalls} from "./SmtCalls.sol";
 
 /// @notice What Rust computed, computed again: src/core/vectors/.
-contract VectorsTest is Checks {
+contract VectorsTest is Checks, SmtCalls {
     bytes32 private domain;
 
     function setUp() public {
@@ -122,22 +123,6 @@ contract VectorsTest is Checks {
             equal(node, hash(json, "nodes", i, "node"), "node");
         }
         isTrue(i > 0, "nodes found");
-    }
-
-    function included(bytes32 root, uint64 coin, bytes32 transferHash, bytes calldata proof)
-        external
-        pure
-        returns (bool)
-    {
-        return CompactSmt.included(root, coin, transferHash, proof);
-    }
-
-    function excluded(bytes32 root, uint64 coin, bytes calldata proof)
-        external
-        pure
-        returns (bool)
-    {
-        return CompactSmt.excluded(root, coin, proof);
     }
 
     function proofs(string memory list, bool valid) private view returns (uint256 i) {

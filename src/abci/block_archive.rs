@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use plasma_core::archive::{self, BlockTree};
 use plasma_core::smt::{Leaf, Proof};
-use plasma_core::state::{BlockRecord, COIN_PREFIX, CoinRecord, block_key, key_number};
+use plasma_core::state::{BlockRecord, COIN_PREFIX, CoinRecord, key_number};
 use plasma_core::{B256, BlockNumber, CoinId};
-use plasma_ledger::{ReadError, View};
+use plasma_ledger::ReadError;
 
 use crate::committed::Committed;
 
@@ -110,9 +110,7 @@ impl BlockArchive {
 
 /// The record of a closed block.
 pub fn closed_block(view: &Committed, number: BlockNumber) -> Result<BlockRecord, ArchiveError> {
-    let key = block_key(number).to_vec();
-    let value = view.get(&key)?.ok_or(ArchiveError::NotClosed(number))?;
-    Ok(BlockRecord::decode(&value).map_err(|source| ReadError::Record { key, source })?)
+    plasma_ledger::closed_block(view, number)?.ok_or(ArchiveError::NotClosed(number))
 }
 
 /// The leaves that the heights `from ..= to` put into plasma block `number`.

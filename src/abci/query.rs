@@ -13,7 +13,7 @@ use plasma_core::state::{
 use plasma_core::transfer::SignedTransfer;
 use plasma_core::wire::put_varint;
 use plasma_core::{Address, BlockNumber, CoinId};
-use plasma_ledger::{ReadError, View, find_coin};
+use plasma_ledger::{ReadError, View, deposit_of, find_coin};
 use tendermint_proto::v0_38::abci::{RequestQuery, ResponseQuery};
 use tendermint_proto::v0_38::crypto::{ProofOp, ProofOps};
 
@@ -262,12 +262,7 @@ fn full_transfer(
         Some(before) => before.state(coin),
         None => {
             let missing = || QueryError::Internal(format!("coin {coin} has no deposit"));
-            let id = view.deposit_below(coin).ok_or_else(missing)?;
-            let key = deposit_key(id).to_vec();
-            let value = view.get(&key)?.ok_or_else(missing)?;
-            let deposit = plasma_core::state::decode_deposit(id, &value)
-                .map_err(|source| ReadError::Record { key, source })?;
-            deposit.state(coin, &view.chain.domain)
+            deposit_of(view, coin)?.ok_or_else(missing)?.state(coin, &view.chain.domain)
         }
     };
     let wire = plasma_core::transfer::WireTransfer {

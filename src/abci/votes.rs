@@ -5,32 +5,19 @@
 
 use std::collections::BTreeMap;
 
-use plasma_core::block::chain_hash_genesis;
+use plasma_core::BlockNumber;
 use plasma_core::certificate::{ATTESTATION_REACH, Certificate, attestation_digest};
 use plasma_core::event::{OBSERVATION_REACH, observation_digest};
 use plasma_core::event_window::EventWindow;
 use plasma_core::extension::{Attestation, Observation, VoteExtension, limit};
 use plasma_core::proposal::Observed;
 use plasma_core::signature::{Signature, SigningKey};
-use plasma_core::state::{BlockRecord, block_key};
-use plasma_core::{B256, BlockNumber};
-use plasma_ledger::{ReadError, Verifier, View};
+use plasma_ledger::{ReadError, Verifier, chain_hash_at};
 use sha2::{Digest, Sha256};
 use tendermint_proto::v0_38::abci::ExtendedCommitInfo;
 use tendermint_proto::v0_38::types::BlockIdFlag;
 
 use crate::committed::Committed;
-
-/// The committed chain hash of a closed block.
-fn chain_hash(view: &Committed, number: BlockNumber) -> Result<B256, ReadError> {
-    if number == 0 {
-        return Ok(chain_hash_genesis(&view.chain.domain));
-    }
-    let key = block_key(number).to_vec();
-    let value = view.get(&key)?.ok_or_else(|| ReadError::Missing { key: key.clone() })?;
-    let record = BlockRecord::decode(&value).map_err(|source| ReadError::Record { key, source })?;
-    Ok(record.chain_hash)
-}
 
 /// The highest block that can be attested over this state; none if nothing is left to attest.
 fn attestable(view: &Committed) -> Option<BlockNumber> {
@@ -45,7 +32,7 @@ pub fn extend(view: &Committed, key: Option<&SigningKey>, events: &EventWindow) 
     let Some(key) = key else { return Vec::new() };
     let chain = &view.chain;
     let attestation = attestable(view).and_then(|number| {
-        let hash = chain_hash(view, number)
+        let hash = chain_hash_at(view, &view.chain.domain, number)
             .inspect_err(|error| tracing::error!(%error, number, "no attestation"))
             .ok()?;
         let digest = attestation_digest(&chain.domain, number, hash, chain.validators.id());
@@ -131,7 +118,7 @@ fn gather_certificate(
         }
     }
     for (number, mut signed) in by_block.into_iter().rev() {
-        let hash = chain_hash(view, number)?;
+        let hash = chain_hash_at(view, &view.chain.domain, number)?;
         let digest = attestation_digest(&view.chain.domain, number, hash, set.id());
         let digests: Vec<_> = signed.iter().map(|(_, signature)| (digest, *signature)).collect();
         let mut signers = verifier.recover_all(&digests).into_iter();

@@ -16,14 +16,7 @@ pub fn sign(
     key: &SigningKey,
     domain: &Domain,
 ) -> SignedTransfer {
-    let transfer = Transfer {
-        coin: state.coin,
-        prev_block: state.block,
-        prev_hash: state.hash,
-        new_owner,
-        max_block,
-    };
-    transfer.with_signature(key.sign(transfer.digest(domain)))
+    Transfer::spending(state, new_owner, max_block).sign(key, domain)
 }
 
 /// CometBFT's hash of a transaction: SHA-256 of its bytes.

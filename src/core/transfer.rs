@@ -17,7 +17,7 @@ use alloy_primitives::{Address, B256, keccak256};
 
 use crate::coin::CoinState;
 use crate::domain::{Domain, Words};
-use crate::signature::{BadSignature, Signature};
+use crate::signature::{BadSignature, Signature, SigningKey};
 use crate::wire::{Reader, WireError, put_varint};
 use crate::{BlockNumber, CoinId};
 
@@ -52,6 +52,22 @@ impl Transfer {
         words.address(self.new_owner);
         words.u64(self.max_block);
         domain.digest(words.keccak())
+    }
+
+    /// The message that spends `state`.
+    pub fn spending(state: &CoinState, new_owner: Address, max_block: BlockNumber) -> Self {
+        Self {
+            coin: state.coin,
+            prev_block: state.block,
+            prev_hash: state.hash,
+            new_owner,
+            max_block,
+        }
+    }
+
+    /// Signs the message.
+    pub fn sign(self, key: &SigningKey, domain: &Domain) -> SignedTransfer {
+        self.with_signature(key.sign(self.digest(domain)))
     }
 
     /// Completes the message with its signature.

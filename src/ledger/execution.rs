@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plasma_core::block::{block_root, chain_hash, chain_hash_genesis};
+use plasma_core::block::{block_root, chain_hash};
 use plasma_core::certificate::{ATTESTATION_REACH, Certificate, WINDOW, attestation_digest};
 use plasma_core::code::Code;
 use plasma_core::coin::Deposit;
@@ -18,7 +18,9 @@ use plasma_core::tx::{Tx, executed_bitmap};
 use plasma_core::{Address, B256, BlockNumber, CoinId};
 
 use crate::outcome::{Executed, Outcome, Refusal, TxResult};
-use crate::view::{Coin, ReadError, View, find_coin, judge};
+use crate::view::{
+    Authorised, Coin, ReadError, View, chain_hash_at, find_coin, judge, judge_all, record,
+};
 use crate::{Chain, Hasher, Verifier};
 
 /// Whether a transaction may stand in the block, and what it did.
@@ -58,29 +60,9 @@ pub struct Execution<'a, V, R> {
     gone: Vec<(CoinId, Address)>,
 }
 
-/// The old owner and the digest of a transfer that executes, or why it does not.
-type Judged = Result<(Address, B256), Code>;
-
 /// The tip of a view.
 fn read_tip(view: &impl View) -> Result<Tip, ReadError> {
-    let key = TIP_KEY.to_vec();
-    let value = view.get(&key)?.ok_or_else(|| ReadError::Missing { key: key.clone() })?;
-    Tip::decode(&value).map_err(|source| ReadError::Record { key, source })
-}
-
-/// The chain hash of a closed block (0 = before the first).
-fn read_chain_hash(
-    view: &impl View,
-    chain: &Chain,
-    number: BlockNumber,
-) -> Result<B256, ReadError> {
-    if number == 0 {
-        return Ok(chain_hash_genesis(&chain.domain));
-    }
-    let key = block_key(number).to_vec();
-    let value = view.get(&key)?.ok_or_else(|| ReadError::Missing { key: key.clone() })?;
-    let record = BlockRecord::decode(&value).map_err(|source| ReadError::Record { key, source })?;
-    Ok(record.chain_hash)
+    record(view, &TIP_KEY, Tip::decode)?.ok_or_else(|| ReadError::Missing { key: TIP_KEY.to_vec() })
 }
 
 impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
@@ -113,11 +95,6 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
         })
     }
 
-    /// The plasma block that takes this height's transfers.
-    pub fn block(&self) -> BlockNumber {
-        self.block
-    }
-
     /// Accepts a certificate. Of each window the state keeps the highest.
     pub fn certificate(&mut self, certificate: &Certificate) -> Result<(), Refusal> {
         let number = certificate.number;
@@ -126,7 +103,7 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
             return Err(Refusal::CertificateNumber { number, last, closed });
         }
         let set = &self.chain.validators;
-        let hash = read_chain_hash(self.view, self.chain, number)?;
+        let hash = chain_hash_at(self.view, &self.chain.domain, number)?;
         let digest = attestation_digest(&self.chain.domain, number, hash, set.id());
         let signed: Vec<_> =
             certificate.signatures.iter().map(|signature| (digest, *signature)).collect();
@@ -322,7 +299,9 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
         if self.listed + transfers.len() as u64 > self.chain.params.max_height_transfers {
             return Ok(TxVerdict::TooMany);
         }
-        let verdicts = self.judge_all(transfers)?;
+        let find = |coin| self.coin(coin);
+        let domain = &self.chain.domain;
+        let verdicts = judge_all(transfers, find, self.block, domain, self.verifier)?;
         let executed = verdicts.iter().filter(|verdict| verdict.is_ok()).count();
         let count = transfers.len();
         match tx {
@@ -339,37 +318,12 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
         self.listed += count as u64;
         let done: Vec<bool> = verdicts.iter().map(Result::is_ok).collect();
         let mut result = TxResult { data: executed_bitmap(&done), executed: Vec::new() };
-        for (transfer, (from, hash)) in
+        for (transfer, Authorised { from, hash, .. }) in
             transfers.iter().zip(verdicts).filter_map(|(t, verdict)| Some((t, verdict.ok()?)))
         {
             result.executed.push(self.move_coin(transfer, from, hash));
         }
         Ok(TxVerdict::Done(result))
-    }
-
-    /// Judges transfers of different coins against the state before them: old owner and digest.
-    fn judge_all(&self, transfers: &[WireTransfer]) -> Result<Vec<Judged>, ReadError> {
-        let domain = &self.chain.domain;
-        let mut verdicts = Vec::with_capacity(transfers.len());
-        let mut signed = Vec::with_capacity(transfers.len());
-        for transfer in transfers {
-            let coin = self.coin(transfer.coin)?;
-            let verdict = judge(transfer, coin.as_ref(), self.block, domain);
-            verdicts.push(verdict.map(|t| {
-                let digest = t.transfer.digest(domain);
-                signed.push((digest, t.signature));
-                (coin.map_or(Address::ZERO, |coin| coin.record.owner), digest)
-            }));
-        }
-        let mut signers = self.verifier.recover_all(&signed).into_iter();
-        for verdict in &mut verdicts {
-            if let Ok((owner, _)) = *verdict
-                && signers.next().flatten() != Some(owner)
-            {
-                *verdict = Err(Code::NotOwner);
-            }
-        }
-        Ok(verdicts)
     }
 
     fn move_coin(&mut self, transfer: &WireTransfer, from: Address, hash: B256) -> Executed {
@@ -417,7 +371,7 @@ impl<'a, V: View, R: Verifier> Execution<'a, V, R> {
                 "the open block's leaves are all there"
             );
             let root = block_root(tree.root());
-            let previous = read_chain_hash(self.view, self.chain, self.tip.last_closed)?;
+            let previous = chain_hash_at(self.view, &self.chain.domain, self.tip.last_closed)?;
             let record = BlockRecord {
                 root,
                 chain_hash: chain_hash(previous, number, root),

@@ -17,7 +17,10 @@ pub use deposits::DepositIndex;
 pub use execution::{Execution, TxVerdict, execute};
 pub use genesis::{Genesis, GenesisError, GenesisParams, GenesisValidator};
 pub use outcome::{Executed, Outcome, Refusal, TxResult};
-pub use view::{Coin, ReadError, View, find_coin, judge};
+pub use view::{
+    Authorised, Coin, ReadError, View, chain_hash_at, closed_block, deposit_of, find_coin, judge,
+    judge_all,
+};
 
 use plasma_core::archive::BlockTree;
 use plasma_core::domain::Domain;

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
-use plasma_client::rpc::NodeClient;
+use plasma_client::wallet::DEVNET_CHAIN_ID;
 use plasma_core::Address;
 use plasma_core::signature::SigningKey;
 use plasma_core::validators::Validator;
@@ -21,13 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::cometbft::{self, NodeSettings};
 use crate::config::{self, Config};
-use crate::ethereum::block_on;
 use crate::home::{Home, write_file, write_secret};
 use crate::output::{CommandError, CommandResult, Exit, Output};
 use crate::process::{Process, runs};
 
-/// Ethereum's chain id on the devnet.
-pub const CHAIN_ID: u64 = 31_337;
 /// CometBFT's chain id.
 const COMET_CHAIN_ID: &str = "plasma-devnet";
 /// Voting power of each validator.
@@ -194,7 +191,7 @@ impl Devnet {
         let mut command = Command::new(cometbft::find_program("PLASMA_ANVIL", "anvil")?);
         command
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--chain-id", &CHAIN_ID.to_string()])
+            .args(["--chain-id", &DEVNET_CHAIN_ID.to_string()])
             .args(["--block-time", &BLOCK_TIME_S.to_string()])
             .args(["--slots-in-an-epoch", &SLOTS_IN_AN_EPOCH.to_string()])
             .args(["--state-interval", "1", "--preserve-historical-states"])
@@ -243,7 +240,7 @@ impl Devnet {
             power: v.power,
         });
         let app = Genesis {
-            chain_id: CHAIN_ID,
+            chain_id: DEVNET_CHAIN_ID,
             root_chain,
             store: plasma_store::jmt_sled::SCHEME.into(),
             params: GenesisParams {
@@ -329,8 +326,7 @@ impl Devnet {
     fn await_first_block(&mut self) -> CommandResult<()> {
         let url = self.description.nodes[0].rpc.clone();
         self.await_condition("the first block", || {
-            let status = async { NodeClient::new(&url, POLL * 20).ok()?.status().await.ok() };
-            matches!(block_on(status), Ok(Some((height, _))) if height >= 2)
+            plasma_client::blocking_height(&url).is_some_and(|height| height >= 2)
         })
     }
 

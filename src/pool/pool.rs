@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use plasma_core::code::Code;
 use plasma_core::tx::Tx;
 use plasma_core::{B256, CoinId};
-use plasma_ledger::{Chain, Outcome, ReadError, Verifier, View, find_coin, judge};
+use plasma_ledger::{Chain, Outcome, ReadError, Verifier, View, find_coin, judge_all};
 use sha2::{Digest, Sha256};
 
 /// Heights after which a waiting bundle is dropped.
@@ -95,16 +95,18 @@ impl Pool {
             Ok(tx) => tx,
             Err(error) => return Ok(Err(error.code())),
         };
-        let verdicts = judge_members(&tx, chain, view, verifier, block)?;
+        let find = |coin| find_coin(view, &chain.domain, coin);
+        let verdicts = judge_all(tx.transfers(), find, block, &chain.domain, verifier)?;
         let mut inner = self.lock();
         let rest = rest_required(inner.transfers + tx.transfers().len(), self.capacity);
         let mut live = Vec::new();
         let mut max_block = 0;
         let mut refused = None;
         for (transfer, verdict) in tx.transfers().iter().zip(verdicts) {
-            let verdict = verdict.and_then(|(digest, rested)| {
-                inner.free(transfer.coin, digest)?;
-                if rested < rest { Err(Code::NotRested) } else { Ok(digest) }
+            let verdict = verdict.and_then(|authorised| {
+                inner.free(transfer.coin, authorised.hash)?;
+                let rested = block - authorised.prev_block;
+                if rested < rest { Err(Code::NotRested) } else { Ok(authorised.hash) }
             });
             match verdict {
                 Ok(digest) => {
@@ -226,39 +228,6 @@ impl Inner {
             }
         }
     }
-}
-
-/// The digest of each member and the plasma blocks that its coin rested, or why it cannot move.
-type Member = Result<(B256, u64), Code>;
-
-fn judge_members(
-    tx: &Tx,
-    chain: &Chain,
-    view: &impl View,
-    verifier: &impl Verifier,
-    block: u64,
-) -> Result<Vec<Member>, ReadError> {
-    let mut members = Vec::with_capacity(tx.transfers().len());
-    let mut signed = Vec::new();
-    let mut owners = Vec::new();
-    for transfer in tx.transfers() {
-        let coin = find_coin(view, &chain.domain, transfer.coin)?;
-        let verdict = judge(transfer, coin.as_ref(), block, &chain.domain);
-        members.push(verdict.map(|t| {
-            let digest = t.transfer.digest(&chain.domain);
-            signed.push((digest, t.signature));
-            owners.push(coin.map(|coin| coin.record.owner));
-            (digest, block - t.transfer.prev_block)
-        }));
-    }
-    let signers = verifier.recover_all(&signed);
-    let mut owned = signers.iter().zip(owners).map(|(signer, owner)| *signer == owner);
-    for member in &mut members {
-        if member.is_ok() && owned.next() != Some(true) {
-            *member = Err(Code::NotOwner);
-        }
-    }
-    Ok(members)
 }
 
 /// Plasma blocks that a coin must have rested to be admitted: 1 (none, as it moves once a block)

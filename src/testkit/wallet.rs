@@ -27,14 +27,7 @@ pub fn sign(
     key: &SigningKey,
     domain: &Domain,
 ) -> SignedTransfer {
-    let transfer = Transfer {
-        coin: state.coin,
-        prev_block: state.block,
-        prev_hash: state.hash,
-        new_owner: to,
-        max_block,
-    };
-    transfer.with_signature(key.sign(transfer.digest(domain)))
+    Transfer::spending(state, to, max_block).sign(key, domain)
 }
 
 /// The bytes of a single transfer.
