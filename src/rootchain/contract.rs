@@ -3,9 +3,9 @@
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::rpc::types::{TransactionReceipt, TransactionRequest};
 use alloy::sol_types::{GenericRevertReason, SolCall, SolEvent, SolInterface, SolValue};
+use plasma_client::challenge::{Challenge, Inclusion, OpenExit};
 use plasma_core::coin::{Deposit, asset};
-use plasma_core::smt::Proof;
-use plasma_core::transfer::SignedTransfer;
+use plasma_core::signature::Signature;
 use plasma_core::validators::ValidatorSet;
 use plasma_core::{BlockNumber, CoinId};
 
@@ -50,32 +50,19 @@ pub struct ExitParams {
     pub burn_bps: u16,
 }
 
-/// A transfer with its block and proof, to exit or challenge with.
-#[derive(Debug, Clone)]
-pub struct Shown {
-    /// The block.
-    pub block: BlockNumber,
-    /// The transfer.
-    pub transfer: SignedTransfer,
-    /// Its inclusion.
-    pub proof: Proof,
-}
-
-impl Shown {
-    fn included(&self) -> IRootChain::Included {
-        let t = &self.transfer.transfer;
-        IRootChain::Included {
-            blockNumber: self.block,
-            transfer: IRootChain::Transfer {
-                coin: t.coin,
-                prevBlock: t.prev_block,
-                prevHash: t.prev_hash,
-                newOwner: t.new_owner,
-                maxBlock: t.max_block,
-            },
-            signature: Bytes::copy_from_slice(&self.transfer.signature.0),
-            proof: self.proof.encode().into(),
-        }
+fn included(shown: &Inclusion) -> IRootChain::Included {
+    let t = &shown.transfer.transfer;
+    IRootChain::Included {
+        blockNumber: shown.block,
+        transfer: IRootChain::Transfer {
+            coin: t.coin,
+            prevBlock: t.prev_block,
+            prevHash: t.prev_hash,
+            newOwner: t.new_owner,
+            maxBlock: t.max_block,
+        },
+        signature: Bytes::copy_from_slice(&shown.transfer.signature.0),
+        proof: shown.proof.encode().into(),
     }
 }
 
@@ -94,8 +81,56 @@ fn no_parent() -> IRootChain::Included {
     }
 }
 
-fn no_authorization() -> IRootChain::Authorization {
-    IRootChain::Authorization { notAfter: 0, signature: Bytes::new() }
+/// An owner's consent that somebody else starts the exit of his state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorization {
+    /// Last second (Unix) in which it counts.
+    pub not_after: u64,
+    /// The owner's signature over `plasma_core::exit::authorization_digest`.
+    pub signature: Signature,
+}
+
+fn authorization(auth: Option<&Authorization>) -> IRootChain::Authorization {
+    match auth {
+        None => IRootChain::Authorization { notAfter: 0, signature: Bytes::new() },
+        Some(auth) => IRootChain::Authorization {
+            notAfter: auth.not_after,
+            signature: Bytes::copy_from_slice(&auth.signature.0),
+        },
+    }
+}
+
+/// The exit of one state: what `startExit` and `startDepositExit` take.
+#[derive(Debug, Clone)]
+pub struct ExitStart {
+    /// The coin.
+    pub coin: CoinId,
+    /// Its deposit.
+    pub deposit_id: u64,
+    /// The exiting transfer and its parent (none: the deposit); none for the deposit itself.
+    pub transfer: Option<(Option<Inclusion>, Inclusion)>,
+    /// Consent of the beneficiary, if the sender is somebody else.
+    pub authorization: Option<Authorization>,
+    /// See `plasma_client::challenge::hint`.
+    pub hint: u64,
+}
+
+impl From<&IRootChain::OpenExit> for OpenExit {
+    fn from(open: &IRootChain::OpenExit) -> Self {
+        let exit = &open.data;
+        Self {
+            id: open.exitId,
+            parent_block: exit.parentBlock,
+            parent_hash: exit.parentHash,
+            parent_owner: exit.parentOwner,
+            block: exit.blockNumber,
+            state_hash: exit.transferHash,
+            beneficiary: exit.beneficiary,
+            payer: exit.payer,
+            bond: exit.bond.to(),
+            opened_at: exit.openedAt.to(),
+        }
+    }
 }
 
 /// The typed error in revert data, by name; else Solidity's reason, else the data in hex.
@@ -118,7 +153,7 @@ pub struct OnChainCoin {
     /// No finalization before this time (Unix seconds).
     pub hold_until: u64,
     /// Open exits, oldest first.
-    pub open: Vec<IRootChain::OpenExit>,
+    pub open: Vec<OpenExit>,
 }
 
 /// The contract at an address.
@@ -211,7 +246,8 @@ impl RootChainContract {
     /// Status, hold and open exits of a coin.
     pub async fn coin(&self, coin: CoinId, id: u64, at: At) -> Result<OnChainCoin, EthError> {
         let state = self.read(RootChain::coinStateCall { coin, depositId: id }, at).await?;
-        Ok(OnChainCoin { status: state.status, hold_until: state.holdUntil, open: state.open })
+        let open = state.open.iter().map(OpenExit::from).collect();
+        Ok(OnChainCoin { status: state.status, hold_until: state.holdUntil, open })
     }
 
     /// The bond of an exit, in wei.
@@ -252,46 +288,83 @@ impl RootChainContract {
         event.map(|e| (e.firstCoin, e.count)).ok_or(EthError::Answer("no Deposited event".into()))
     }
 
-    /// Opens the exit of a coin that never moved; returns the exit's id.
-    pub async fn start_deposit_exit(
-        &self,
-        sender: &Sender,
-        coin: CoinId,
-        deposit_id: u64,
-    ) -> Result<u64, EthError> {
-        let call = RootChain::startDepositExitCall {
-            coin,
-            depositId: deposit_id,
-            auth: no_authorization(),
-            hint: 0,
+    /// The transaction that opens an exit; its value is the bond.
+    pub fn exit_transaction(&self, exit: &ExitStart, bond: U256) -> TransactionRequest {
+        let (coin, deposit_id, hint) = (exit.coin, exit.deposit_id, exit.hint);
+        let auth = authorization(exit.authorization.as_ref());
+        let Some((parent, transfer)) = &exit.transfer else {
+            let call = RootChain::startDepositExitCall { coin, depositId: deposit_id, auth, hint };
+            return self.transaction(call, bond);
         };
-        self.open_exit(sender, call).await
-    }
-
-    /// Opens the exit of the state that `transfer` made out of `parent` (none: the deposit).
-    pub async fn start_exit(
-        &self,
-        sender: &Sender,
-        coin: CoinId,
-        deposit_id: u64,
-        parent: Option<&Shown>,
-        transfer: &Shown,
-    ) -> Result<u64, EthError> {
         let call = RootChain::startExitCall {
             coin,
             depositId: deposit_id,
-            parent: parent.map_or_else(no_parent, Shown::included),
-            transfer: transfer.included(),
-            auth: no_authorization(),
-            hint: 0,
+            parent: parent.as_ref().map_or_else(no_parent, included),
+            transfer: included(transfer),
+            auth,
+            hint,
         };
-        self.open_exit(sender, call).await
+        self.transaction(call, bond)
     }
 
-    async fn open_exit(&self, sender: &Sender, call: impl SolCall) -> Result<u64, EthError> {
-        let receipt = sender.send(self.transaction(call, self.bond().await?)).await?;
+    /// Opens an exit; returns its id.
+    pub async fn start_exit(&self, sender: &Sender, exit: &ExitStart) -> Result<u64, EthError> {
+        let receipt = sender.send(self.exit_transaction(exit, self.bond().await?)).await?;
         let event = find_event::<RootChain::ExitStarted>(self.address, &receipt);
         event.map(|e| e.exitId).ok_or(EthError::Answer("no ExitStarted event".into()))
+    }
+
+    /// The transaction that refutes an exit.
+    pub fn challenge_transaction(
+        &self,
+        coin: CoinId,
+        exit: u64,
+        challenge: &Challenge,
+    ) -> TransactionRequest {
+        match challenge {
+            Challenge::DoubleSpend { other } => {
+                let other = included(other);
+                let call = RootChain::challengeDoubleSpendCall { coin, exitId: exit, other };
+                self.transaction(call, U256::ZERO)
+            }
+            Challenge::Spent { spend, included: again } => {
+                let (block, proof) = again.as_ref().map_or_else(
+                    || (0, Bytes::new()),
+                    |(block, proof)| (*block, proof.encode().into()),
+                );
+                let call = RootChain::challengeSpentCall {
+                    coin,
+                    exitId: exit,
+                    spend: included(spend),
+                    includedAt: block,
+                    inclusionProof: proof,
+                };
+                self.transaction(call, U256::ZERO)
+            }
+        }
+    }
+
+    /// Refutes an exit.
+    pub async fn challenge(
+        &self,
+        sender: &Sender,
+        coin: CoinId,
+        exit: u64,
+        challenge: &Challenge,
+    ) -> Result<(), EthError> {
+        sender.send(self.challenge_transaction(coin, exit, challenge)).await.map(drop)
+    }
+
+    /// Closes an exit that did not win.
+    pub async fn sweep(&self, sender: &Sender, coin: CoinId, exit: u64) -> Result<(), EthError> {
+        let call = RootChain::sweepExitCall { coin, exitId: exit };
+        sender.send(self.transaction(call, U256::ZERO)).await.map(drop)
+    }
+
+    /// Takes the coin's only exit back.
+    pub async fn cancel(&self, sender: &Sender, coin: CoinId, exit: u64) -> Result<(), EthError> {
+        let call = RootChain::cancelExitCall { coin, exitId: exit };
+        sender.send(self.transaction(call, U256::ZERO)).await.map(drop)
     }
 
     /// Gives the coin to its oldest exit.

@@ -1,10 +1,11 @@
 //! `plasma exit`.
 
+use plasma_client::challenge::Inclusion;
 use plasma_client::rpc::NodeClient;
 use plasma_core::signature::SigningKey;
 use plasma_core::transfer::SignedTransfer;
 use plasma_core::{BlockNumber, CoinId};
-use plasma_rootchain::contract::Shown;
+use plasma_rootchain::contract::ExitStart;
 use plasma_rootchain::ethereum::At;
 use serde_json::json;
 
@@ -75,26 +76,23 @@ pub async fn start(
         let message = format!("the last transfer of coin {coin} is not on Ethereum yet");
         return Err(CommandError::failure("not_on_ethereum", message, "plasma block show"));
     }
-    let opened = match on_ethereum[..] {
-        [] => contract.start_deposit_exit(&sender, coin, deposit.deposit_id).await,
-        [transfer] => {
-            let transfer = shown(&node, transfer).await?;
-            contract.start_exit(&sender, coin, deposit.deposit_id, None, &transfer).await
-        }
+    let transfer = match on_ethereum[..] {
+        [] => None,
+        [transfer] => Some((None, shown(&node, transfer).await?)),
         [.., parent, transfer] => {
-            let (parent, transfer) = (shown(&node, parent).await?, shown(&node, transfer).await?);
-            let id = deposit.deposit_id;
-            contract.start_exit(&sender, coin, id, Some(&parent), &transfer).await
+            Some((Some(shown(&node, parent).await?), shown(&node, transfer).await?))
         }
     };
-    opened.map_err(eth_error)
+    let deposit_id = deposit.deposit_id;
+    let exit = ExitStart { coin, deposit_id, transfer, authorization: None, hint: 0 };
+    contract.start_exit(&sender, &exit).await.map_err(eth_error)
 }
 
 /// A transfer with its proof of inclusion.
 async fn shown(
     node: &NodeClient,
     (block, transfer): &(BlockNumber, SignedTransfer),
-) -> CommandResult<Shown> {
+) -> CommandResult<Inclusion> {
     let coin = transfer.transfer.coin;
     let found = node.coin_proof(coin, *block).await.map_err(rpc_error)?;
     let proof =
@@ -102,7 +100,7 @@ async fn shown(
             let message = format!("the node does not prove coin {coin} in block {block}");
             CommandError::no("not_proven", message, "ask another node: [node] rpc")
         })?;
-    Ok(Shown { block: *block, transfer: *transfer, proof: proof.proof })
+    Ok(Inclusion { block: *block, transfer: *transfer, proof: proof.proof })
 }
 
 /// Pays out a finalized coin and the caller's bonds; true if there were any.
@@ -125,12 +123,11 @@ async fn list(context: &Context, coin: CoinId, output: &Output) -> CommandResult
     let mut lines = vec![format!("coin {coin} {status}")];
     let mut exits = Vec::new();
     for open in &state.open {
-        let (id, exit) = (open.exitId, &open.data);
-        let ends = exit.openedAt.to::<u64>() + period;
-        let beneficiary = exit.beneficiary;
+        let (id, beneficiary) = (open.id, open.beneficiary);
+        let ends = open.opened_at.saturating_add(period);
         lines.push(format!("exit {id} of {beneficiary} ends after {}", rfc3339(ends)));
         exits.push(json!({"exit": id, "beneficiary": beneficiary, "ends_after": ends,
-                          "parent_block": exit.parentBlock, "block": exit.blockNumber}));
+                          "parent_block": open.parent_block, "block": open.block}));
     }
     if state.hold_until > 0 {
         lines.push(format!("on hold until {}", rfc3339(state.hold_until)));
