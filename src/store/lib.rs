@@ -8,7 +8,12 @@
 //!
 //! [`jmt_sled`] is the two-layer baseline: a Jellyfish Merkle tree over a key-value store.
 
+pub mod commitment;
+pub mod hash;
 pub mod jmt_sled;
+pub mod proof;
+pub mod range;
+pub mod tree;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -6,3 +6,4 @@
 mod conformance;
 mod crashes;
 mod opening;
+mod tree;
