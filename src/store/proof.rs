@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 1 | format, 1 |
 //! | 1 | depth d: levels from the root to the terminal, at most 255 |
-//! | ceil(d / 8) | bit i (most significant first): the sibling at level i + 1 is not empty; spare bits 0 |
+//! | ceil(d / 8) | bit i (most significant first): sibling i is not empty; spare bits 0 |
 //! | 32 each | the siblings that are not empty, root first |
 //! | 1 | terminal: 0 the path's own leaf, 1 another leaf, 2 empty |
 //! | 64 | only for another leaf: its path and value hash |
