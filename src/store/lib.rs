@@ -9,10 +9,12 @@
 //! [`jmt_sled`] is the two-layer baseline: a Jellyfish Merkle tree over a key-value store.
 
 pub mod commitment;
+pub mod disk;
 pub mod hash;
 pub mod jmt_sled;
 pub mod proof;
 pub mod range;
+pub mod sim;
 pub mod tree;
 
 use std::fmt;

@@ -5,5 +5,6 @@
 
 mod conformance;
 mod crashes;
+mod disks;
 mod opening;
 mod tree;
