@@ -10,6 +10,8 @@ interface Cheats {
     function deal(address account, uint256 value) external;
     function expectRevert(bytes4 selector) external;
     function expectRevert() external;
+    function expectRevert(bytes calldata data) external;
+    function expectPartialRevert(bytes4 selector) external;
     function expectEmit(address emitter) external;
     function load(address account, bytes32 slot) external view returns (bytes32);
     function snapshotState() external returns (uint256);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.30;
 
+import {IERC20Errors} from "@openzeppelin/contracts/interfaces/draft-IERC6093.sol";
+import {IERC721Errors} from "@openzeppelin/contracts/interfaces/draft-IERC6093.sol";
 import {ERC20} from "@openzeppelin/contracts/token/ERC20/ERC20.sol";
 import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol";
-import {ReentrancyGuard} from "@openzeppelin/contracts/utils/ReentrancyGuard.sol";
 
 import {RootChain} from "../src/RootChain.sol";
 import {IRootChain} from "../src/interfaces/IRootChain.sol";
@@ -11,26 +12,84 @@ import {PlasmaHash} from "../src/libraries/PlasmaHash.sol";
 import {TestERC1155, TestERC20, TestERC721} from "../src/test/TestTokens.sol";
 import {Base} from "./Base.sol";
 
-/// @notice Takes one unit of each transfer.
+/// @notice Takes a fee of each transfer, or pays a premium on top of it.
 contract FeeToken is ERC20 {
+    uint256 public fee;
+    uint256 public premium;
+
     constructor() ERC20("Fee", "FEE") {
         _mint(msg.sender, 1_000);
     }
 
+    function set(uint256 fee_, uint256 premium_) external {
+        (fee, premium) = (fee_, premium_);
+    }
+
     function _update(address from, address to, uint256 value) internal override {
         super._update(from, to, value);
-        if (from != address(0)) super._update(to, address(1), 1);
+        if (from == address(0)) return;
+        super._update(to, address(1), fee);
+        super._update(address(0), to, premium);
     }
 }
 
-/// @notice Says "no" without reverting.
+/// @notice Says "no" without reverting, to deposits or to payments.
 contract FalseToken {
-    function balanceOf(address) external pure returns (uint256) {
-        return 0;
+    bool public pays;
+    uint256 private held;
+
+    function set(bool pays_) external {
+        pays = pays_;
     }
 
-    function transferFrom(address, address, uint256) external pure returns (bool) {
-        return false;
+    function balanceOf(address) external view returns (uint256) {
+        return held;
+    }
+
+    function transferFrom(address, address, uint256 value) external returns (bool) {
+        if (pays) held += value;
+        return pays;
+    }
+
+    function transfer(address, uint256 value) external returns (bool) {
+        if (pays) held -= value;
+        return pays;
+    }
+}
+
+/// @notice Moves nothing, or takes away what was there; of every kind.
+contract EmptyToken {
+    uint256 private held = 5;
+    bool private takes;
+
+    function set(bool takes_) external {
+        takes = takes_;
+    }
+
+    function balanceOf(address) external view returns (uint256) {
+        return held;
+    }
+
+    function balanceOf(address, uint256) external view returns (uint256) {
+        return held;
+    }
+
+    function transferFrom(address, address, uint256) external returns (bool) {
+        if (takes) --held;
+        return true;
+    }
+
+    function safeTransferFrom(address, address, uint256, uint256, bytes calldata) external {
+        if (takes) --held;
+    }
+
+    function ownerOf(uint256) external view returns (address) {
+        return address(this);
+    }
+
+    /// @notice Calls the hook of an ERC-721 without giving anything.
+    function pretend(RootChain chain) external {
+        chain.onERC721Received(msg.sender, msg.sender, 1, "");
     }
 }
 
@@ -44,24 +103,6 @@ contract SilentToken {
 
     function transfer(address, uint256 value) external {
         balanceOf[msg.sender] -= value;
-    }
-}
-
-/// @notice Deposits again from inside its own transfer.
-contract ReenteringToken {
-    RootChain private immutable chain;
-
-    constructor(RootChain chain_) {
-        chain = chain_;
-    }
-
-    function balanceOf(address) external pure returns (uint256) {
-        return 0;
-    }
-
-    function transferFrom(address, address, uint256) external returns (bool) {
-        chain.depositETH{value: 0}(1, 1);
-        return true;
     }
 }
 
@@ -103,7 +144,16 @@ contract DepositsTest is Base {
         chain.depositETH{value: 30}(10, 3);
         IRootChain.Deposit memory d = made(1, address(this), 1, 3, 1, 10);
         bytes memory e = abi.encode(
-            uint8(1), uint64(1), uint64(1), uint16(3), address(this), uint8(1), address(0), 0, 10, d.depositBlock
+            uint8(1),
+            uint64(1),
+            uint64(1),
+            uint16(3),
+            address(this),
+            uint8(1),
+            address(0),
+            0,
+            10,
+            d.depositBlock
         );
         equal(e.length, 320, "event length");
         equal(chain.eventHash(), PlasmaHash.eventHash(0, e), "queue hash");
@@ -144,47 +194,151 @@ contract DepositsTest is Base {
         equal(erc20.balanceOf(address(chain)), 200, "pulled");
     }
 
-    function test_permit() public {
-        address alice = vm.addr(ALICE);
-        erc20.mint(alice, 100);
+    function permitOf(uint256 key, uint256 value)
+        private
+        view
+        returns (uint8 v, bytes32 r, bytes32 s)
+    {
         bytes32 permit = keccak256(
             abi.encode(
                 keccak256(
-                    "Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)"
+                    "Permit(address owner,address spender,uint256 value,"
+                    "uint256 nonce,uint256 deadline)"
                 ),
-                alice,
+                vm.addr(key),
                 address(chain),
-                100,
+                value,
                 0,
                 block.timestamp
             )
         );
-        (uint8 v, bytes32 r, bytes32 s) = vm.sign(
-            ALICE, keccak256(abi.encodePacked(hex"1901", erc20.DOMAIN_SEPARATOR(), permit))
+        return vm.sign(
+            key, keccak256(abi.encodePacked(hex"1901", erc20.DOMAIN_SEPARATOR(), permit))
         );
-        // Somebody front-runs the permit: the deposit works all the same.
+    }
+
+    function depositByPermit(address token, uint8 v, bytes32 r, bytes32 s) private {
+        vm.prank(vm.addr(ALICE));
+        chain.depositERC20WithPermit(token, 50, 2, block.timestamp, v, r, s);
+    }
+
+    function test_permitIsTheWholeApproval() public {
+        erc20.mint(vm.addr(ALICE), 100);
+        (uint8 v, bytes32 r, bytes32 s) = permitOf(ALICE, 100);
+        depositByPermit(address(erc20), v, r, s);
+        made(1, vm.addr(ALICE), 1, 2, 2, 50);
+        equal(erc20.allowance(vm.addr(ALICE), address(chain)), 0, "used up");
+    }
+
+    function test_permitUsedBySomebodyElseBefore() public {
+        address alice = vm.addr(ALICE);
+        erc20.mint(alice, 100);
+        (uint8 v, bytes32 r, bytes32 s) = permitOf(ALICE, 100);
         erc20.permit(alice, address(chain), 100, block.timestamp, v, r, s);
-        vm.prank(alice);
-        chain.depositERC20WithPermit(address(erc20), 50, 2, block.timestamp, v, r, s);
+        depositByPermit(address(erc20), v, r, s);
         made(1, alice, 1, 2, 2, 50);
     }
 
-    function test_strangeTokens() public {
+    function test_failingPermitsAreIgnored() public {
+        address alice = vm.addr(ALICE);
+        erc20.mint(alice, 100);
+        // Signed by somebody else: there is no allowance, the transfer decides.
+        (uint8 v, bytes32 r, bytes32 s) = permitOf(BOB, 100);
+        vm.expectPartialRevert(IERC20Errors.ERC20InsufficientAllowance.selector);
+        depositByPermit(address(erc20), v, r, s);
+        // No code: no token.
+        vm.expectRevert();
+        depositByPermit(address(0xdead), v, r, s);
+        // A token that knows no permits, with an allowance.
+        SilentToken silent = new SilentToken();
+        depositByPermit(address(silent), v, r, s);
+        made(1, alice, 1, 2, 2, 50);
+        vm.prank(alice);
+        erc20.approve(address(chain), 100);
+        depositByPermit(address(erc20), v, r, s);
+        made(2, alice, 3, 2, 2, 50);
+        vm.expectRevert(IRootChain.WrongAmount.selector);
+        chain.depositERC20WithPermit(address(erc20), type(uint256).max, 2, 0, v, r, s);
+    }
+
+    function test_feesOnTransferAreRefused() public {
         FeeToken fee = new FeeToken();
         fee.approve(address(chain), 1_000);
+        fee.set(1, 0);
         vm.expectRevert(IRootChain.WrongAmount.selector);
         chain.depositERC20(address(fee), 100, 1);
+        vm.expectRevert(IRootChain.WrongAmount.selector);
+        chain.depositERC20(address(fee), 50, 2);
+        fee.set(0, 1);
+        vm.expectRevert(IRootChain.WrongAmount.selector);
+        chain.depositERC20(address(fee), 100, 1);
+        // What arrives decides, not the kind of token.
+        fee.set(3, 3);
+        chain.depositERC20(address(fee), 50, 2);
+        made(1, address(this), 1, 2, 2, 50);
+    }
+
+    function test_falseReturningTokens() public {
         FalseToken no = new FalseToken();
-        vm.expectRevert();
+        bytes memory failed =
+            abi.encodeWithSelector(SafeERC20.SafeERC20FailedOperation.selector, address(no));
+        vm.expectRevert(failed);
         chain.depositERC20(address(no), 100, 1);
-        vm.expectRevert();
-        chain.depositERC20(address(0xdead), 100, 1);
-        ReenteringToken again = new ReenteringToken(chain);
-        vm.expectRevert(ReentrancyGuard.ReentrancyGuardReentrantCall.selector);
-        chain.depositERC20(address(again), 100, 1);
+        no.set(true);
+        chain.depositERC20(address(no), 100, 1);
+        made(1, address(this), 1, 1, 2, 100);
+        chain.startDepositExit{value: BOND}(1, 1, noAuth(), 0);
+        afterPeriod();
+        chain.finalizeExit(1);
+        no.set(false);
+        vm.expectRevert(failed);
+        chain.withdraw(1, address(this));
+        (IRootChain.Status status,,,) = chain.coins(1);
+        isTrue(status == IRootChain.Status.Exited, "not yet withdrawn");
+        no.set(true);
+        chain.withdraw(1, address(this));
+    }
+
+    function test_noReturnTokens() public {
         SilentToken silent = new SilentToken();
         chain.depositERC20(address(silent), 100, 1);
         made(1, address(this), 1, 1, 2, 100);
+        chain.startDepositExit{value: BOND}(1, 1, noAuth(), 0);
+        afterPeriod();
+        chain.finalizeExit(1);
+        chain.withdraw(1, address(this));
+        equal(silent.balanceOf(address(chain)), 0, "paid");
+    }
+
+    function test_tokensThatGiveNothingAreRefused() public {
+        EmptyToken empty = new EmptyToken();
+        for (uint256 i; i < 2; ++i) {
+            empty.set(i == 1);
+            vm.expectRevert(IRootChain.WrongAmount.selector);
+            chain.depositERC20(address(empty), 5, 1);
+            vm.expectRevert(IRootChain.WrongAmount.selector);
+            chain.depositERC721(address(empty), 1);
+            vm.expectRevert(IRootChain.WrongAmount.selector);
+            chain.depositERC1155(address(empty), 1, 5, 1);
+        }
+        vm.expectRevert(IRootChain.WrongAmount.selector);
+        empty.pretend(chain);
+        vm.expectRevert();
+        chain.depositERC20(address(0xdead), 100, 1);
+        equal(chain.lastDeposit(), 0, "no deposit");
+    }
+
+    function test_depositsOfNobodysTokens() public {
+        vm.expectPartialRevert(IERC20Errors.ERC20InsufficientAllowance.selector);
+        vm.prank(vm.addr(BOB));
+        chain.depositERC20(address(erc20), 1, 1);
+        vm.expectPartialRevert(IERC721Errors.ERC721IncorrectOwner.selector);
+        vm.prank(vm.addr(BOB));
+        chain.depositERC721(address(erc721), 7);
+        vm.expectRevert(IRootChain.BadCount.selector);
+        chain.depositERC20(address(erc20), 1, 0);
+        vm.expectRevert(IRootChain.BadCount.selector);
+        chain.depositERC20(address(erc20), 1, 1_001);
     }
 
     function test_erc721() public {
@@ -203,6 +357,18 @@ contract DepositsTest is Base {
         erc721.safeTransferFrom(address(this), address(chain), 10, hex"01");
         vm.expectRevert(IRootChain.BadOwner.selector);
         erc721.safeTransferFrom(address(this), address(chain), 10, abi.encode(address(chain), 1));
+        bytes[4] memory bad = [
+            abi.encode(vm.addr(BOB), 1 << 16),
+            abi.encode(1 << 160, 1),
+            abi.encodePacked(abi.encode(vm.addr(BOB), 1), uint8(0)),
+            abi.encode(vm.addr(BOB))
+        ];
+        for (uint256 i; i < bad.length; ++i) {
+            vm.expectRevert(IRootChain.BadHookData.selector);
+            erc721.safeTransferFrom(address(this), address(chain), 10, bad[i]);
+        }
+        vm.expectRevert(IRootChain.BadOwner.selector);
+        erc721.safeTransferFrom(address(this), address(chain), 10, abi.encode(address(0), 1));
     }
 
     function test_erc1155() public {
@@ -222,6 +388,15 @@ contract DepositsTest is Base {
         vm.prank(alice);
         vm.expectRevert(IRootChain.BadCount.selector);
         erc1155.safeTransferFrom(alice, address(chain), 3, 13, abi.encode(vm.addr(BOB), 0));
+        vm.prank(alice);
+        vm.expectRevert(IRootChain.ZeroValue.selector);
+        erc1155.safeTransferFrom(alice, address(chain), 3, 0, abi.encode(vm.addr(BOB), 4));
+        vm.prank(alice);
+        vm.expectRevert(IRootChain.BadCount.selector);
+        chain.depositERC1155(address(erc1155), 3, 10, 0);
+        vm.prank(alice);
+        erc1155.safeTransferFrom(alice, address(chain), 3, 7, "");
+        made(3, alice, 10, 1, 4, 7);
         uint256[] memory two = new uint256[](2);
         vm.prank(alice);
         vm.expectRevert(IRootChain.BatchRefused.selector);

@@ -192,7 +192,8 @@ contract VectorsTest is Checks, SmtCalls {
         isTrue(i > 2, "events found");
         for (i = 0; more(json, "coin_events", i, "encoded"); ++i) {
             bytes memory e = abi.encode(
-                uint8(number(json, "coin_events", i, "kind")), number(json, "coin_events", i, "coin")
+                uint8(number(json, "coin_events", i, "kind")),
+                number(json, "coin_events", i, "coin")
             );
             bytes memory encoded = vm.parseJsonBytes(json, path("coin_events", i, "encoded"));
             equal(keccak256(e), keccak256(encoded), "coin event");
@@ -248,7 +249,8 @@ contract VectorsTest is Checks, SmtCalls {
         for (; more(json, "certificates", i, "bitmap"); ++i) {
             string memory name_ = vm.parseJsonString(json, path("certificates", i, "error"));
             bytes memory bitmap = vm.parseJsonBytes(json, path("certificates", i, "bitmap"));
-            bytes memory signatures = vm.parseJsonBytes(json, path("certificates", i, "signatures"));
+            bytes memory signatures =
+                vm.parseJsonBytes(json, path("certificates", i, "signatures"));
             if (bytes(name_).length > 0) {
                 vm.expectRevert(bytes4(keccak256(bytes(string.concat(name_, "()")))));
             }

@@ -89,7 +89,7 @@ interface IRootChain {
 
     // --- events --------------------------------------------------------------------------------
 
-    /// @notice The `n`-th event of the queue that the child chain reads; `e = abi.encode(kind, ...)`.
+    /// @notice The `n`-th event of the queue the child chain reads; `e = abi.encode(kind, ...)`.
     event Queued(uint64 indexed n, bytes e);
     /// @notice Coins `firstCoin` .. `firstCoin + count - 1` were created.
     event Deposited(
@@ -192,7 +192,7 @@ interface IRootChain {
         external
         returns (uint64 firstCoin);
 
-    /// @notice The same after an ERC-2612 permit; a failing permit is ignored, the transfer decides.
+    /// @notice The same after an ERC-2612 permit; a failing one is ignored, the transfer decides.
     function depositERC20WithPermit(
         address token,
         uint256 value,

@@ -18,25 +18,14 @@ library Certificate {
         bytes calldata signatures
     ) internal pure {
         uint256 count = set.length / MEMBER_BYTES;
+        if (signatures.length != 64 * _bits(bitmap, count)) revert IRootChain.BadSignatures();
         uint256 total;
         for (uint256 i; i < count; ++i) total += _power(set, i);
-        if (bitmap.length != (count + 7) / 8) revert IRootChain.BadBitmap();
-        uint256 bits;
-        for (uint256 i; i < bitmap.length; ++i) {
-            uint256 eight = uint8(bitmap[i]);
-            // The last byte's bits beyond the validators are spare.
-            if (8 * i + 8 > count && eight >> (count - 8 * i) != 0) revert IRootChain.BadBitmap();
-            for (; eight != 0; eight &= eight - 1) ++bits;
-        }
-        if (signatures.length != 64 * bits) revert IRootChain.BadSignatures();
         uint256 power;
         uint256 offset;
         for (uint256 i; i < count; ++i) {
             if ((uint8(bitmap[i / 8]) >> (i % 8)) & 1 == 0) continue;
-            address member = address(bytes20(_word(set, i * MEMBER_BYTES)));
-            bytes32 r = _word(signatures, offset);
-            bytes32 vs = _word(signatures, offset + 32);
-            if (CompactSignature.recover(digest, r, vs) != member) {
+            if (_signer(digest, signatures, offset) != _member(set, i)) {
                 revert IRootChain.BadSignatures();
             }
             offset += 64;
@@ -45,6 +34,31 @@ library Certificate {
             if (3 * power > 2 * total) return;
         }
         revert IRootChain.NotEnoughPower();
+    }
+
+    /// @dev How many validators signed.
+    function _bits(bytes calldata bitmap, uint256 count) private pure returns (uint256 bits) {
+        if (bitmap.length != (count + 7) / 8) revert IRootChain.BadBitmap();
+        for (uint256 i; i < bitmap.length; ++i) {
+            uint256 eight = uint8(bitmap[i]);
+            // The last byte's bits beyond the validators are spare.
+            if (8 * i + 8 > count && eight >> (count - 8 * i) != 0) revert IRootChain.BadBitmap();
+            for (; eight != 0; eight &= eight - 1) ++bits;
+        }
+    }
+
+    function _signer(bytes32 digest, bytes calldata signatures, uint256 offset)
+        private
+        pure
+        returns (address)
+    {
+        return CompactSignature.recover(
+            digest, _word(signatures, offset), _word(signatures, offset + 32)
+        );
+    }
+
+    function _member(bytes calldata set, uint256 i) private pure returns (address) {
+        return address(bytes20(_word(set, i * MEMBER_BYTES)));
     }
 
     function _power(bytes calldata set, uint256 i) private pure returns (uint256) {

@@ -2,8 +2,9 @@
 pragma solidity ^0.8.30;
 
 /// @title Proofs of a plasma block's compact sparse Merkle tree
-/// @notice protocol.md section 3. A proof is depth:1, bitmap:8, the non-empty siblings from the root
-/// down, and a terminal: `0` own leaf, `1` empty, `2 || coin:8 || transferHash:32` another leaf.
+/// @notice protocol.md section 3. A proof is depth:1, bitmap:8, the non-empty siblings from the
+/// root down, and a terminal: `0` own leaf, `1` empty, `2 || coin:8 || transferHash:32` another
+/// leaf.
 /// The path of a coin is its id's bits from the least significant upward and comes from the id,
 /// never from the proof. Every other encoding is refused.
 library CompactSmt {
@@ -15,9 +16,9 @@ library CompactSmt {
         pure
         returns (bool)
     {
-        (bool ok, uint256 depth, uint256 bitmap, uint256 terminalAt) = _parse(proof);
-        if (!ok || proof.length != terminalAt + 1 || proof[terminalAt] != 0x00) return false;
-        return _climb(proof, coin, depth, bitmap, terminalAt, leaf(coin, transferHash)) == root;
+        uint256 end = _terminalAt(proof);
+        if (end == 0 || proof.length != end + 1 || proof[end] != 0x00) return false;
+        return _climb(proof, coin, end, leaf(coin, transferHash)) == root;
     }
 
     /// @notice Whether `coin` did not move in the block with `root`.
@@ -26,20 +27,21 @@ library CompactSmt {
         pure
         returns (bool)
     {
-        (bool ok, uint256 depth, uint256 bitmap, uint256 terminalAt) = _parse(proof);
-        if (!ok) return false;
+        uint256 end = _terminalAt(proof);
+        if (end == 0) return false;
         bytes32 terminal; // empty
-        if (proof[terminalAt] == 0x02) {
-            if (proof.length != terminalAt + 41) return false;
-            uint64 other = uint64(bytes8(proof[terminalAt + 1:terminalAt + 9]));
+        if (proof[end] == 0x02) {
+            if (proof.length != end + 41) return false;
+            uint64 other = uint64(bytes8(proof[end + 1:end + 9]));
             uint256 differing = uint256(coin ^ other);
             // Another coin, but the same path down to the leaf.
-            if (differing == 0 || differing & ((uint256(1) << depth) - 1) != 0) return false;
-            terminal = leaf(other, bytes32(proof[terminalAt + 9:terminalAt + 41]));
-        } else if (proof[terminalAt] != 0x01 || proof.length != terminalAt + 1) {
+            uint256 path = (uint256(1) << uint8(proof[0])) - 1;
+            if (differing == 0 || differing & path != 0) return false;
+            terminal = leaf(other, bytes32(proof[end + 9:end + 41]));
+        } else if (proof[end] != 0x01 || proof.length != end + 1) {
             return false;
         }
-        return _climb(proof, coin, depth, bitmap, terminalAt, terminal) == root;
+        return _climb(proof, coin, end, terminal) == root;
     }
 
     function leaf(uint64 coin, bytes32 transferHash) internal pure returns (bytes32) {
@@ -57,32 +59,26 @@ library CompactSmt {
         }
     }
 
-    function _parse(bytes calldata proof)
-        private
-        pure
-        returns (bool ok, uint256 depth, uint256 bitmap, uint256 terminalAt)
-    {
-        if (proof.length < SIBLINGS_AT + 1) return (false, 0, 0, 0);
-        depth = uint8(proof[0]);
-        bitmap = uint64(bytes8(proof[1:9]));
-        if (depth > 64 || bitmap >> depth != 0) return (false, 0, 0, 0);
-        if (depth > 0 && (bitmap >> (depth - 1)) & 1 == 0) return (false, 0, 0, 0);
-        uint256 count;
-        for (uint256 bits = bitmap; bits != 0; bits &= bits - 1) ++count;
-        terminalAt = SIBLINGS_AT + 32 * count;
-        ok = proof.length > terminalAt;
+    /// @dev Where the terminal of a well-formed proof stands; zero: refused.
+    function _terminalAt(bytes calldata proof) private pure returns (uint256 terminalAt) {
+        if (proof.length < SIBLINGS_AT + 1) return 0;
+        uint256 depth = uint8(proof[0]);
+        uint256 bitmap = uint64(bytes8(proof[1:9]));
+        if (depth > 64 || bitmap >> depth != 0) return 0;
+        if (depth > 0 && (bitmap >> (depth - 1)) & 1 == 0) return 0;
+        terminalAt = SIBLINGS_AT;
+        for (; bitmap != 0; bitmap &= bitmap - 1) terminalAt += 32;
+        if (proof.length <= terminalAt) return 0;
     }
 
-    /// @dev The root that the proof leads to; zero (no root is) if a sibling is zero.
-    function _climb(
-        bytes calldata proof,
-        uint64 coin,
-        uint256 depth,
-        uint256 bitmap,
-        uint256 end,
-        bytes32 hash
-    ) private pure returns (bytes32) {
-        while (depth > 0) {
+    /// @dev The root that the siblings before `end` lead to; zero (no root is) if one is zero.
+    function _climb(bytes calldata proof, uint64 coin, uint256 end, bytes32 hash)
+        private
+        pure
+        returns (bytes32)
+    {
+        uint256 bitmap = uint64(bytes8(proof[1:9]));
+        for (uint256 depth = uint8(proof[0]); depth > 0;) {
             --depth;
             bytes32 sibling;
             if ((bitmap >> depth) & 1 == 1) {

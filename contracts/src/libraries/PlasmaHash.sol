@@ -9,7 +9,8 @@ library PlasmaHash {
         "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
     );
     bytes32 internal constant DEPOSIT_TYPE = keccak256(
-        "Deposit(uint64 coin,address owner,uint8 assetKind,address token,uint256 tokenId,uint256 value,uint64 depositBlock)"
+        "Deposit(uint64 coin,address owner,uint8 assetKind,address token,"
+        "uint256 tokenId,uint256 value,uint64 depositBlock)"
     );
     bytes32 internal constant TRANSFER_TYPE = keccak256(
         "Transfer(uint64 coin,uint64 prevBlock,bytes32 prevHash,address newOwner,uint64 maxBlock)"
