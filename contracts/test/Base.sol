@@ -41,7 +41,11 @@ abstract contract Base is Checks {
             last = lowest;
         }
         bytes32 setHash = keccak256(abi.encodePacked(uint64(1), set));
-        chain = new RootChain(setHash, EXIT_PERIOD, HOLD_PERIOD, BOND, 5_000);
+        // npm test names the artifact that is deployed elsewhere: optimized, via IR.
+        string memory artifact = vm.envOr("ROOT_CHAIN", "src/RootChain.sol:RootChain");
+        bytes memory arguments =
+            abi.encode(setHash, EXIT_PERIOD, HOLD_PERIOD, BOND, uint16(5_000));
+        chain = RootChain(vm.deployCode(artifact, arguments));
         domain = chain.domainSeparator();
         for (uint256 i; i < 4; ++i) {
             vm.deal(vm.addr([ALICE, BOB, CAROL, MALLORY][i]), 1_000 ether);
@@ -139,6 +143,28 @@ abstract contract Base is Checks {
         returns (CoinState memory, IRootChain.Included memory)
     {
         return includeBy(s, to, type(uint64).max, s.ownerKey);
+    }
+
+    /// @notice Includes a transfer in a block of about 2^depth transfers: each sibling is there.
+    function includeDeep(CoinState memory s, uint256 to, uint256 depth)
+        internal
+        returns (CoinState memory next, IRootChain.Included memory shown)
+    {
+        IRootChain.Transfer memory t = transferOf(s, to, type(uint64).max);
+        bytes32 hash = PlasmaHash.transferHash(domain, t);
+        bytes32 node = CompactSmt.leaf(s.coin, hash);
+        bytes memory siblings;
+        for (uint256 d = depth; d > 0; --d) {
+            bytes32 sibling = keccak256(abi.encode(s.coin, d, hash));
+            siblings = abi.encodePacked(sibling, siblings);
+            bool right = (s.coin >> (d - 1)) & 1 == 1;
+            node = right ? CompactSmt.node(sibling, node) : CompactSmt.node(node, sibling);
+        }
+        uint64 bitmap = uint64((uint256(1) << depth) - 1);
+        bytes memory proof = abi.encodePacked(uint8(depth), bitmap, siblings, uint8(0));
+        uint64 number = submitRoot(node);
+        next = CoinState(s.coin, number, hash, to);
+        shown = IRootChain.Included(number, t, compact(s.ownerKey, hash), proof);
     }
 
     // --- exits ---------------------------------------------------------------------------------

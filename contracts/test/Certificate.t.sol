@@ -3,6 +3,7 @@ pragma solidity ^0.8.30;
 
 import {IRootChain} from "../src/interfaces/IRootChain.sol";
 import {Certificate} from "../src/libraries/Certificate.sol";
+import {CompactSignature} from "../src/libraries/CompactSignature.sol";
 import {Base} from "./Base.sol";
 
 /// @title Random powers and bitmaps: a certificate passes iff 3 * signed > 2 * total
@@ -82,6 +83,22 @@ contract CertificateTest is Base {
         bitmap[index / 8] |= bytes1(uint8(1 << (index % 8)));
         vm.expectRevert(IRootChain.BadBitmap.selector);
         this.check(members, bitmap, signatures);
+    }
+
+    /// @notice ecrecover finds a signer for a high s; for us there is none.
+    function test_highSIsRefused() public {
+        bytes32 r = bytes32(uint256(0x1234));
+        bytes32 s = bytes32(uint256(type(int256).max)); // the highest that 64 bytes can hold
+        address member = ecrecover(DIGEST, 27, r, s);
+        isTrue(member != address(0), "a signer");
+        equal(this.recover(r, s), address(0), "no signer");
+        bytes memory members = abi.encodePacked(member, uint64(1));
+        vm.expectRevert(IRootChain.BadSignatures.selector);
+        this.check(members, hex"01", abi.encodePacked(r, s));
+    }
+
+    function recover(bytes32 r, bytes32 vs) external pure returns (address) {
+        return CompactSignature.recover(DIGEST, r, vs);
     }
 
     /// @notice The least set of signers that is needed: there every signature counts.

@@ -14,6 +14,13 @@ interface Cheats {
     function expectPartialRevert(bytes4 selector) external;
     function expectEmit(address emitter) external;
     function load(address account, bytes32 slot) external view returns (bytes32);
+    function deployCode(string calldata artifact, bytes calldata arguments)
+        external
+        returns (address);
+    function envOr(string calldata name, string calldata otherwise)
+        external
+        view
+        returns (string memory);
     function snapshotState() external returns (uint256);
     function revertToState(uint256 id) external returns (bool);
     function assume(bool condition) external pure;
