@@ -4,6 +4,7 @@
 //! header; the others carry their own proof or are verified by what they lead to.
 
 use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use plasma_core::state::{
@@ -25,6 +26,10 @@ use crate::owners::Owners;
 const RUNS_MAX: usize = 1_000;
 /// Most transfers of one answer about a coin's history.
 const HISTORY_MAX: usize = 10_000;
+/// Bytes and time after which an answer with proofs of many blocks ends: the client asks for the
+/// rest. A block whose archive file must be rebuilt takes seconds.
+const PROOFS_BYTES_MAX: usize = 512 << 10;
+const PROOFS_TIME_MAX: Duration = Duration::from_millis(200);
 /// Windows of certificates overlap so that two kept neighbours are at most this far apart.
 const CERTIFICATE_GAP_MAX: u64 = 512;
 
@@ -139,7 +144,14 @@ fn try_query(
     let number = |text: &str| text.parse::<u64>().map_err(|_| unknown());
     let answer = match path[..] {
         ["coin", coin] => coin_answer(&view, number(coin)?)?,
-        ["coin", coin, "history"] => Answer::Value(history(&view, number(coin)?)?),
+        ["coin", coin, "history"] => {
+            let before = start(&request.data).ok_or_else(unknown)?;
+            Answer::Value(history(&view, number(coin)?, before)?)
+        }
+        ["coin", coin, "proofs", from, to] => {
+            let blocks = number(from)?..=number(to)?;
+            Answer::Value(coin_proofs(&view, archive, number(coin)?, blocks)?)
+        }
         ["coin", coin, "proof", block] => {
             Answer::Value(coin_proof(&view, archive, number(coin)?, number(block)?)?)
         }
@@ -151,7 +163,8 @@ fn try_query(
                 return Err(QueryError::LatestOnly);
             }
             let owner: Address = address.parse().map_err(|_| unknown())?;
-            Answer::Value(account(owners, owner, &request.data).ok_or_else(unknown)?)
+            let after = start(&request.data).ok_or_else(unknown)?.unwrap_or(0);
+            Answer::Value(account(owners, owner, after))
         }
         ["events", "cursor"] => stored(&view, &TIP_KEY, || "the tip".into())?,
         ["deposit", id] => stored(&view, &deposit_key(number(id)?), || format!("deposit {id}"))?,
@@ -160,6 +173,14 @@ fn try_query(
         _ => return Err(unknown()),
     };
     respond(&view, answer, request.prove)
+}
+
+/// Where a list that has several answers goes on: eight bytes of query data, or none.
+fn start(data: &Bytes) -> Option<Option<u64>> {
+    match data.len() {
+        0 => Some(None),
+        _ => data.as_ref().try_into().ok().map(u64::from_be_bytes).map(Some),
+    }
 }
 
 fn respond(view: &Committed, answer: Answer, prove: bool) -> Result<ResponseQuery, QueryError> {
@@ -274,13 +295,26 @@ fn full_transfer(
     Ok(wire.spending(parent.block, parent.hash))
 }
 
-/// varint count, then varint block and form `X` of each transfer, ascending.
-fn history(view: &Committed, coin: CoinId) -> Result<Vec<u8>, QueryError> {
+/// varint count, then varint block and form `X` of each transfer, ascending: the newest at most
+/// 10,000, or the newest of those in blocks below `before`.
+fn history(
+    view: &Committed,
+    coin: CoinId,
+    before: Option<BlockNumber>,
+) -> Result<Vec<u8>, QueryError> {
     if find_coin(view, &view.chain.domain, coin)?.is_none() {
         return Err(QueryError::NotFound(format!("coin {coin}")));
     }
+    // Every height up to the one that closed block `before - 1` belongs to a block below.
+    let version = match before {
+        Some(before) if before <= view.tip.last_closed => match before.saturating_sub(1) {
+            0 => return Ok(vec![0]),
+            last => closed_block(view, last)?.height,
+        },
+        _ => view.version,
+    };
     // One more, because the oldest transfer's message names the state before it.
-    let mut records = records(view, coin, view.version, HISTORY_MAX + 1)?;
+    let mut records = records(view, coin, version, HISTORY_MAX + 1)?;
     records.reverse();
     let oldest = records.len().saturating_sub(HISTORY_MAX);
     let moved: Vec<usize> = (oldest..records.len()).filter(|i| records[*i].moved()).collect();
@@ -291,6 +325,36 @@ fn history(view: &Committed, coin: CoinId) -> Result<Vec<u8>, QueryError> {
         put_varint(&mut out, records[i].block);
         out.extend_from_slice(&full_transfer(view, coin, &records[i], before)?.encode());
     }
+    Ok(out)
+}
+
+/// varint count, then for each block from the first on: varint length and the answer of
+/// [`coin_proof`]. Fewer than asked, but at least one, if they are not closed or too many for one
+/// answer.
+fn coin_proofs(
+    view: &Committed,
+    archive: &BlockArchive,
+    coin: CoinId,
+    blocks: std::ops::RangeInclusive<BlockNumber>,
+) -> Result<Vec<u8>, QueryError> {
+    let (from, to) = (*blocks.start(), (*blocks.end()).min(view.tip.last_closed));
+    if from > to || from == 0 {
+        return Err(QueryError::NotFound(format!("block {from}")));
+    }
+    let started = Instant::now();
+    let (mut count, mut proofs) = (0, Vec::new());
+    for number in from..=to {
+        let proof = coin_proof(view, archive, coin, number)?;
+        put_varint(&mut proofs, proof.len() as u64);
+        proofs.extend_from_slice(&proof);
+        count += 1;
+        if proofs.len() >= PROOFS_BYTES_MAX || started.elapsed() >= PROOFS_TIME_MAX {
+            break;
+        }
+    }
+    let mut out = Vec::with_capacity(proofs.len() + 10);
+    put_varint(&mut out, count);
+    out.extend_from_slice(&proofs);
     Ok(out)
 }
 
@@ -318,12 +382,8 @@ fn coin_proof(
     Ok(out)
 }
 
-/// varint count, then first:8 and length:8 of each run above the coin in `data`.
-fn account(owners: &RwLock<Owners>, owner: Address, data: &Bytes) -> Option<Vec<u8>> {
-    let after = match data.len() {
-        0 => 0,
-        _ => u64::from_be_bytes(data.as_ref().try_into().ok()?),
-    };
+/// varint count, then first:8 and length:8 of each run above coin `after`.
+fn account(owners: &RwLock<Owners>, owner: Address, after: CoinId) -> Vec<u8> {
     let owners = owners.read().unwrap_or_else(PoisonError::into_inner);
     let runs = owners.runs(owner, after, RUNS_MAX);
     let mut out = Vec::new();
@@ -332,5 +392,5 @@ fn account(owners: &RwLock<Owners>, owner: Address, data: &Bytes) -> Option<Vec<
         out.extend_from_slice(&first.to_be_bytes());
         out.extend_from_slice(&length.to_be_bytes());
     }
-    Some(out)
+    out
 }

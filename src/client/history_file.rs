@@ -1,131 +1,200 @@
-//! A coin's history as a file: what a sender hands to a receiver who asks no node.
+//! A coin's portable history: what a sender hands to a receiver, who then needs no node.
 //!
-//! JSON: `{"format": "plasma-history/1", "chain_id": 31337, "root_chain": "0x...", "coin": 7,
-//! "after": 3, "proofs": ["01...", "02..."]}`. `proofs[i]` is the answer of
-//! `/coin/{coin}/proof/{after + 1 + i}` in hex (formats.md "Query"). The file proves nothing by
-//! itself: deposit and roots come from Ethereum.
+//! | field | bytes |
+//! |---|---|
+//! | magic | `PLSMHIS1` |
+//! | chain id, RootChain | 8, 20 |
+//! | coin, deposit id, deposit as in the state | 8, 8, 123 |
+//! | for each block after the deposit's, without gaps | varint length, the answer of `/coin/{coin}/proof/{n}` |
+//!
+//! Integers are big-endian. The file ends with its last block: it is written by appending, and a
+//! file that was cut misses the data of the block in which it ends. It proves nothing by itself:
+//! deposit record and roots come from Ethereum. Reading takes the memory of one block's proof.
 
-use plasma_core::coin::CoinState;
+use std::io::{self, Read, Write};
+
+use plasma_core::coin::Deposit;
 use plasma_core::domain::Domain;
+use plasma_core::wire::{Reader, put_varint};
 use plasma_core::{B256, BlockNumber, CoinId};
-use serde_json::{Value, json};
 
-use crate::history::{HistoryError, Verified, shown};
+use crate::history::{HEAD_LEN, History, HistoryError, put_head, read_head};
 use crate::queries::CoinProof;
-use crate::rpc::NodeClient;
 
-const FORMAT: &str = "plasma-history/1";
-
-/// Proofs of a coin in the blocks after `after`, one a block, unchecked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HistoryFile {
-    /// The chain on which the coin is.
-    pub domain: Domain,
-    /// The coin.
-    pub coin: CoinId,
-    /// The block before the first proof; the deposit block in a complete history.
-    pub after: BlockNumber,
-    /// The proofs, one a block, without gaps.
-    pub proofs: Vec<CoinProof>,
-}
+const MAGIC: &[u8; 8] = b"PLSMHIS1";
+/// Bytes before the first block's.
+pub const HEADER_LEN: usize = MAGIC.len() + HEAD_LEN;
+/// Most bytes of one block: a transfer `X` and a proof of 64 siblings with another leaf.
+const SHOWN_MAX: usize = 1 + 140 + 9 + 64 * 32 + 41;
 
 /// Why bytes are no history file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// They are no JSON.
-    #[error("the history file is no JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// A field is absent or has the wrong form.
-    #[error("the history file's field {0} is missing or malformed")]
-    Field(&'static str),
-    /// A proof does not decode.
-    #[error("block {block}: the history file's proof is malformed: {cause}")]
-    Proof {
-        /// The block.
-        block: BlockNumber,
-        /// Why.
-        cause: String,
+    /// Reading failed.
+    #[error("the history file: {0}")]
+    Io(#[from] io::Error),
+    /// The file begins with something else.
+    #[error("this is no history file of version 1")]
+    Magic,
+    /// What it says of the coin's deposit is malformed.
+    #[error("the history file's header is malformed: {0}")]
+    Header(plasma_core::wire::WireError),
+    /// A file about something else.
+    #[error("the history is of {found}, not of {expected}")]
+    Other {
+        /// What is expected.
+        expected: String,
+        /// What the file says.
+        found: String,
     },
+    /// What it shows does not pass.
+    #[error(transparent)]
+    History(#[from] HistoryError),
 }
 
-impl HistoryFile {
-    /// Asks a node for the proofs of the blocks `after + 1 ..= newest`, unchecked.
-    pub async fn fetch(
-        node: &NodeClient,
-        domain: Domain,
-        coin: CoinId,
-        after: BlockNumber,
+/// What a file is about, as it claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The contract.
+    pub domain: Domain,
+    /// The coin.
+    pub coin: CoinId,
+    /// Its deposit.
+    pub deposit: Deposit,
+}
+
+impl Header {
+    /// The header of a history's file.
+    pub fn of(history: &History) -> Self {
+        let (domain, coin, deposit) = (*history.domain(), history.coin(), *history.deposit());
+        Self { domain, coin, deposit }
+    }
+
+    /// The file's first bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        put_head(&mut out, &self.domain, self.coin, &self.deposit);
+        out
+    }
+
+    /// Refuses a file of another coin, chain or deposit than `expected`.
+    pub fn expect(&self, expected: &Self) -> Result<(), FileError> {
+        let of = |header: &Self| {
+            format!(
+                "coin {} of deposit {} in {} on chain {}",
+                header.coin,
+                header.deposit.deposit_id,
+                header.domain.root_chain,
+                header.domain.chain_id
+            )
+        };
+        if self == expected {
+            return Ok(());
+        }
+        let (expected, mut found) = (of(expected), of(self));
+        if expected == found {
+            found += " with another deposit record";
+        }
+        Err(FileError::Other { expected, found })
+    }
+}
+
+/// Appends one block's showing.
+pub fn write_shown(out: &mut impl Write, shown: &CoinProof) -> io::Result<()> {
+    let bytes = shown.encode();
+    let mut length = Vec::with_capacity(2);
+    put_varint(&mut length, bytes.len() as u64);
+    out.write_all(&length)?;
+    out.write_all(&bytes)
+}
+
+/// Reads a file block by block.
+#[derive(Debug)]
+pub struct HistoryFile<R> {
+    reader: R,
+    header: Header,
+    next: BlockNumber,
+}
+
+impl<R: Read> HistoryFile<R> {
+    /// Reads the header. Give a buffered reader.
+    pub fn open(mut reader: R) -> Result<Self, FileError> {
+        let mut bytes = [0; HEADER_LEN];
+        reader.read_exact(&mut bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => FileError::Magic,
+            _ => error.into(),
+        })?;
+        let (magic, head) = bytes.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(FileError::Magic);
+        }
+        let read = read_head(&mut Reader::new(head)).map_err(FileError::Header)?;
+        let (domain, coin, deposit) = read;
+        let next = deposit.deposit_block.saturating_add(1);
+        Ok(Self { reader, header: Header { domain, coin, deposit }, next })
+    }
+
+    /// What the file claims to be about.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What the file shows of the next block, unchecked; none after its last whole block.
+    pub fn next_shown(&mut self) -> Result<Option<CoinProof>, FileError> {
+        let block = self.next;
+        let malformed = |cause: String| HistoryError::Malformed { block, cause };
+        let Some(length) = self.length(block)? else { return Ok(None) };
+        let mut bytes = vec![0; length];
+        match self.reader.read_exact(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            other => other?,
+        }
+        self.next = self.next.saturating_add(1);
+        Ok(Some(CoinProof::decode(&bytes).map_err(malformed)?))
+    }
+
+    /// The varint before a block; none at the end.
+    fn length(&mut self, block: BlockNumber) -> Result<Option<usize>, FileError> {
+        let mut bytes = Vec::with_capacity(2);
+        loop {
+            let mut byte = [0];
+            match self.reader.read_exact(&mut byte) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                other => other?,
+            }
+            bytes.push(byte[0]);
+            if byte[0] & 0x80 == 0 || bytes.len() > 2 {
+                break;
+            }
+        }
+        let length = Reader::new(&bytes).varint().ok().and_then(|n| usize::try_from(n).ok());
+        let length = length.filter(|length| *length <= SHOWN_MAX);
+        let cause = "its length is no varint of a proof's".to_owned();
+        Ok(Some(length.ok_or(HistoryError::Malformed { block, cause })?))
+    }
+
+    /// Checks the file from a history on, up to block `newest` or the file's end: what the
+    /// history has checked already is skipped. `keep` gets each checked block's showing. After an
+    /// error the history holds every block before the one that the error names.
+    pub fn follow(
+        &mut self,
+        history: &mut History,
         newest: BlockNumber,
-    ) -> Result<Self, HistoryError> {
-        let mut proofs = Vec::new();
-        for block in after.saturating_add(1)..=newest {
-            proofs.push(shown(node, coin, block).await?);
-        }
-        Ok(Self { domain, coin, after, proofs })
-    }
-
-    /// The file's text.
-    pub fn to_json(&self) -> String {
-        let proofs: Vec<String> =
-            self.proofs.iter().map(|proof| hex::encode(proof.encode())).collect();
-        let file = json!({
-            "format": FORMAT,
-            "chain_id": self.domain.chain_id,
-            "root_chain": self.domain.root_chain.to_string(),
-            "coin": self.coin,
-            "after": self.after,
-            "proofs": proofs,
-        });
-        format!("{file:#}\n")
-    }
-
-    /// Reads a file's text.
-    pub fn from_json(text: &[u8]) -> Result<Self, FileError> {
-        let file: Value = serde_json::from_slice(text)?;
-        let number = |field: &'static str| file[field].as_u64().ok_or(FileError::Field(field));
-        if file["format"] != FORMAT {
-            return Err(FileError::Field("format"));
-        }
-        let root_chain = file["root_chain"].as_str().and_then(|text| text.parse().ok());
-        let root_chain = root_chain.ok_or(FileError::Field("root_chain"))?;
-        let (coin, after) = (number("coin")?, number("after")?);
-        let list = file["proofs"].as_array().ok_or(FileError::Field("proofs"))?;
-        let mut proofs = Vec::with_capacity(list.len());
-        for (index, entry) in (1..).zip(list) {
-            let block = after.saturating_add(index);
-            let text = entry.as_str().ok_or(FileError::Field("proofs"))?;
-            let bytes = hex::decode(text)
-                .map_err(|error| FileError::Proof { block, cause: error.to_string() })?;
-            let proof =
-                CoinProof::decode(&bytes).map_err(|cause| FileError::Proof { block, cause })?;
-            proofs.push(proof);
-        }
-        Ok(Self { domain: Domain::new(number("chain_id")?, root_chain), coin, after, proofs })
-    }
-
-    /// Checks the file from a verified state on; blocks up to `newest` must be in it.
-    ///
-    /// The domain is the caller's own: a file of another chain fails by its hashes.
-    pub fn verify(
-        &self,
-        from: Verified,
-        newest: BlockNumber,
-        domain: &Domain,
         roots: impl Fn(BlockNumber) -> Option<B256>,
-    ) -> Result<Verified, HistoryError> {
-        let CoinState { coin, .. } = from.state;
-        if self.coin != coin {
-            return Err(HistoryError::OtherCoin { expected: coin, found: self.coin });
+        mut keep: impl FnMut(&CoinProof),
+    ) -> Result<(), FileError> {
+        self.header.expect(&Header::of(history))?;
+        while history.checked() < newest {
+            let block = self.next;
+            let Some(shown) = self.next_shown()? else { return Ok(()) };
+            if block <= history.checked() {
+                continue;
+            }
+            let root = roots(history.checked() + 1);
+            // A receiver asks for garbage afterwards.
+            let _ = history.extend(root, &shown)?;
+            keep(&shown);
         }
-        let mut verified = from;
-        while verified.checked < newest {
-            let block = verified.checked + 1;
-            let index =
-                verified.checked.checked_sub(self.after).and_then(|i| usize::try_from(i).ok());
-            let shown = index.and_then(|i| self.proofs.get(i));
-            let shown = shown.ok_or(HistoryError::Missing(block))?;
-            verified.extend(roots(block), shown, domain)?;
-        }
-        Ok(verified)
+        Ok(())
     }
 }

@@ -12,12 +12,17 @@ use plasma_core::validators::ValidatorSet;
 use plasma_core::wire::{Reader, WireError};
 use plasma_core::{Address, BlockNumber, CoinId};
 
+use crate::history::HistoryError;
 use crate::rpc::{NodeClient, QueryAnswer, RpcError};
 
 /// First byte of a closed block's key.
 const BLOCK_PREFIX: u8 = 4;
 /// Most runs of coins that are read of one account, so that a node cannot fill the memory.
 const RUNS_MAX: usize = 1_000_000;
+/// Transfers of a full answer about a coin's history.
+const HISTORY_PAGE: usize = 10_000;
+/// Most such answers that are read of one coin.
+const HISTORY_PAGES_MAX: usize = 100;
 /// The application's code for "not found".
 const CODE_NOT_FOUND: u32 = 2;
 
@@ -113,27 +118,31 @@ impl NodeClient {
         &self,
         coin: CoinId,
     ) -> Result<Option<Vec<(BlockNumber, SignedTransfer)>>, RpcError> {
-        self.value(&format!("/coin/{coin}/history"), |bytes| {
-            let mut reader = Reader::new(bytes);
-            let mut transfers = Vec::new();
-            let mut last = 0;
-            for _ in 0..reader.varint()? {
-                let block = reader.varint()?;
-                let transfer = SignedTransfer::decode(&mut reader)?;
-                if block <= last {
-                    return Err(WireError::Value { what: "block of a history", value: block });
-                }
-                if transfer.transfer.coin != coin {
-                    let value = transfer.transfer.coin;
-                    return Err(WireError::Value { what: "coin of a history", value });
-                }
-                last = block;
-                transfers.push((block, transfer));
+        let path = format!("/coin/{coin}/history");
+        // Pages come newest first.
+        let mut pages: Vec<Vec<(BlockNumber, SignedTransfer)>> = Vec::new();
+        let mut start: Vec<u8> = Vec::new();
+        loop {
+            let Some(answer) = self.found(&path, &start).await? else { break };
+            let page = decode_transfers(&answer.value, coin).map_err(|e| self.bad(e))?;
+            let first = page.first().map(|(block, _)| *block);
+            let ends_before = pages.last().and_then(|newer| newer.first()).map(|(block, _)| *block);
+            if let (Some((last, _)), Some(before)) = (page.last(), ends_before)
+                && *last >= before
+            {
+                return Err(self.bad(format!("block {last} below block {before}")));
             }
-            reader.finish()?;
-            Ok(transfers)
-        })
-        .await
+            let whole = page.len() < HISTORY_PAGE;
+            pages.push(page);
+            match first {
+                Some(_) if pages.len() > HISTORY_PAGES_MAX => {
+                    return Err(self.bad(format!("more than {HISTORY_PAGES_MAX} pages")));
+                }
+                Some(first) if !whole => start = first.to_be_bytes().to_vec(),
+                _ => break,
+            }
+        }
+        Ok((!pages.is_empty()).then(|| pages.into_iter().rev().flatten().collect()))
     }
 
     /// Whether a coin moved in a closed block.
@@ -145,6 +154,36 @@ impl NodeClient {
         let path = format!("/coin/{coin}/proof/{block}");
         let Some(answer) = self.found(&path, &[]).await? else { return Ok(None) };
         CoinProof::decode(&answer.value).map(Some).map_err(|error| self.bad(error))
+    }
+
+    /// What the node shows of a coin in the blocks `from ..= to`, unchecked: at least that of
+    /// `from`, as many as one answer holds.
+    pub async fn coin_proofs(
+        &self,
+        coin: CoinId,
+        from: BlockNumber,
+        to: BlockNumber,
+    ) -> Result<Vec<CoinProof>, HistoryError> {
+        let path = format!("/coin/{coin}/proofs/{from}/{to}");
+        let missing = HistoryError::Missing(from);
+        let Some(answer) = self.found(&path, &[]).await? else { return Err(missing) };
+        let malformed = |block, cause: String| HistoryError::Malformed { block, cause };
+        let mut reader = Reader::new(&answer.value);
+        let count = reader.varint().map_err(|error| malformed(from, error.to_string()))?;
+        if count == 0 {
+            return Err(missing);
+        }
+        if count - 1 > to.saturating_sub(from) {
+            return Err(malformed(from, format!("{count} proofs of blocks {from} to {to}")));
+        }
+        let mut proofs = Vec::new();
+        for block in from..from + count {
+            let shown = read_sized(&mut reader).map_err(|error| error.to_string());
+            let shown = shown.and_then(CoinProof::decode);
+            proofs.push(shown.map_err(|cause| malformed(block, cause))?);
+        }
+        reader.finish().map_err(|error| malformed(from + count - 1, error.to_string()))?;
+        Ok(proofs)
     }
 
     /// A closed plasma block.
@@ -229,6 +268,37 @@ impl NodeClient {
         let answer = found.ok_or_else(|| self.bad("no validator set"))?;
         decode_validators(&answer.value).map_err(|error| self.bad(error))
     }
+}
+
+fn decode_transfers(
+    bytes: &[u8],
+    coin: CoinId,
+) -> Result<Vec<(BlockNumber, SignedTransfer)>, WireError> {
+    let mut reader = Reader::new(bytes);
+    let mut transfers = Vec::new();
+    let mut last = 0;
+    for _ in 0..reader.varint()? {
+        let block = reader.varint()?;
+        let transfer = SignedTransfer::decode(&mut reader)?;
+        if block <= last {
+            return Err(WireError::Value { what: "block of a history", value: block });
+        }
+        if transfer.transfer.coin != coin {
+            let value = transfer.transfer.coin;
+            return Err(WireError::Value { what: "coin of a history", value });
+        }
+        last = block;
+        transfers.push((block, transfer));
+    }
+    reader.finish()?;
+    Ok(transfers)
+}
+
+/// varint length, then as many bytes.
+fn read_sized<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], WireError> {
+    let at_most = |_| WireError::Short { at: 0, wanted: usize::MAX };
+    let length = usize::try_from(reader.varint()?).map_err(at_most)?;
+    reader.take(length)
 }
 
 fn decode_runs(bytes: &[u8]) -> Result<Vec<(CoinId, u64)>, WireError> {

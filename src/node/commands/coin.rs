@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plasma_client::history::{HistoryError, Verified, verify};
+use plasma_client::history::{History, HistoryError, follow};
 use plasma_client::queries::CoinAnswer;
 use plasma_core::{B256, BlockNumber, CoinId};
 use plasma_rootchain::contract::RootChainContract;
@@ -21,7 +21,8 @@ pub async fn run(context: &Context, command: &Coin, output: &Output) -> CommandR
         Coin::List { owner } => list(context, owner, output).await,
         Coin::History { coin, verify: true } => {
             let verified = verify_coin(context, *coin).await?;
-            let Verified { checked, state, moved } = verified;
+            let (checked, state) = (verified.checked(), verified.state());
+            let moved: Vec<BlockNumber> = verified.moves().map(|shown| shown.block).collect();
             let text = format!(
                 "coin {coin} verified up to block {checked} on Ethereum\nowner {}\n\
                  moved in {moved:?}",
@@ -123,7 +124,7 @@ async fn roots(
 
 /// Verifies a coin as its receiver does: every block since the deposit against the roots at
 /// Ethereum's finalized block, and no exit of it is open there or at the latest block.
-pub async fn verify_coin(context: &Context, coin: CoinId) -> CommandResult<Verified> {
+pub async fn verify_coin(context: &Context, coin: CoinId) -> CommandResult<History> {
     let contract = context.contract()?;
     let node = context.node()?;
     let domain = context.checked_params(&node).await?.domain();
@@ -142,14 +143,20 @@ pub async fn verify_coin(context: &Context, coin: CoinId) -> CommandResult<Verif
         }
     }
     let newest = contract.last_block(finalized).await.map_err(eth_error)?;
-    let start = Verified::deposit(deposit.state(coin, &domain));
-    let roots = roots(&contract, start.checked + 1, newest, finalized).await?;
-    let verified = verify(&node, start, newest, &domain, |n| roots.get(&n).copied()).await;
-    verified.map_err(|error| match error {
+    let mut history = History::new(coin, deposit, domain).map_err(history_error)?;
+    let roots = roots(&contract, history.checked() + 1, newest, finalized).await?;
+    let followed = follow(&node, &mut history, newest, |n| roots.get(&n).copied(), |_| ()).await;
+    followed.and_then(|()| history.refuse_garbage()).map_err(history_error)?;
+    Ok(history)
+}
+
+/// A history's error as a command's.
+fn history_error(error: HistoryError) -> CommandError {
+    match error {
         HistoryError::Rpc(error) => rpc_error(error),
         other => {
-            let help = format!("refuse the coin; its owner: plasma exit start {coin}");
+            let help = "refuse the coin; its owner: plasma exit start COIN";
             CommandError::no("history", other, help)
         }
-    })
+    }
 }

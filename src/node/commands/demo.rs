@@ -60,7 +60,7 @@ async fn happy(context: &Context, output: &Output) -> CommandResult<()> {
     let block = await_root(context, coin_id).await?;
     output.note(format!("4  plasma block {block}, certified by the validators, is on Ethereum"));
     let verified = coin::verify_coin(context, coin_id).await?;
-    let checked = verified.checked;
+    let checked = verified.checked();
     output.note(format!("5  bob checked every block up to {checked} against Ethereum: it is his"));
 
     let before = contract.ethereum.balance(bob.address()).await.map_err(eth_error)?;

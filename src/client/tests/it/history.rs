@@ -1,24 +1,35 @@
 //! What a receiver must notice in a coin's history.
 
-use plasma_client::history::{HistoryError, Verified, verify};
-use plasma_client::history_file::{FileError, HistoryFile};
+use plasma_client::challenge::Inclusion;
+use plasma_client::history::{History, HistoryError, Step};
 use plasma_client::queries::CoinProof;
-use plasma_core::coin::CoinState;
+use plasma_core::coin::{CoinState, Deposit};
+use plasma_core::domain::Domain;
+use plasma_core::signature::Signature;
 use plasma_core::smt::ProofError;
 use plasma_core::transfer::ChildError;
-use plasma_core::{Address, B256};
+use plasma_core::wire::{WireError, put_varint};
+use plasma_core::{Address, B256, BlockNumber};
 
-use crate::chain::{COIN, Chain, DEPOSIT_BLOCK, address, domain, good, pay, start};
-use crate::responder::Node;
+use crate::chain::{COIN, Chain, DEPOSIT_BLOCK, address, deposit, domain, good, pay, start};
 
-fn file(chain: &Chain) -> HistoryFile {
-    let proofs = chain.proofs.values().cloned().collect();
-    HistoryFile { domain: domain(), coin: COIN, after: DEPOSIT_BLOCK, proofs }
+fn fresh() -> History {
+    History::new(COIN, deposit(), domain()).unwrap()
 }
 
-fn check(chain: &Chain) -> Result<Verified, HistoryError> {
-    let from = Verified::deposit(start());
-    file(chain).verify(from, chain.newest(), &domain(), |n| chain.root(n))
+/// Checks every block of the chain as a receiver does.
+fn check(chain: &Chain) -> Result<History, HistoryError> {
+    let mut history = fresh();
+    for (block, shown) in &chain.proofs {
+        assert_eq!(*block, history.checked() + 1);
+        let _ = history.extend(chain.root(*block), shown)?;
+        history.refuse_garbage()?;
+    }
+    Ok(history)
+}
+
+fn moved(history: &History) -> Vec<BlockNumber> {
+    history.moves().map(|shown| shown.block).collect()
 }
 
 /// The state after a transfer that alice signs over to bob in block 3.
@@ -28,42 +39,35 @@ fn after_first(chain: &mut Chain) -> CoinState {
     transfer.child_of(&start(), block, &domain()).unwrap()
 }
 
+fn inclusion(chain: &Chain, block: BlockNumber) -> Inclusion {
+    let CoinProof { transfer, proof } = chain.proofs[&block].clone();
+    Inclusion { block, transfer: transfer.unwrap(), proof }
+}
+
 #[test]
 fn a_good_history_ends_in_the_last_owner() {
     let (chain, state) = good();
-    let verified = check(&chain).unwrap();
-    assert_eq!(verified, Verified { checked: 6, state, moved: vec![4, 6] });
-    assert_eq!(verified.state.owner, address("carol"));
+    let history = check(&chain).unwrap();
+    assert_eq!((history.checked(), history.state()), (6, state));
+    assert_eq!((moved(&history), state.owner), (vec![4, 6], address("carol")));
+    let (claimed, pair) = history.claim();
+    let (parent, transfer) = pair.unwrap();
+    assert_eq!(
+        (claimed, parent, transfer),
+        (state, Some(inclusion(&chain, 4)), inclusion(&chain, 6))
+    );
+    assert_eq!(fresh().claim(), (start(), None));
 }
 
 #[test]
-fn a_verified_state_is_continued() {
-    let (mut chain, _) = good();
-    let half = file(&chain).verify(Verified::deposit(start()), 4, &domain(), |n| chain.root(n));
-    let half = half.unwrap();
-    assert_eq!((half.checked, half.state.owner), (4, address("bob")));
-    // What was verified is not looked at again.
-    chain.proofs.get_mut(&3).unwrap().transfer = chain.proofs[&4].transfer;
-    let whole = file(&chain).verify(half, 6, &domain(), |n| chain.root(n)).unwrap();
-    assert_eq!((whole.state.owner, whole.moved), (address("carol"), vec![4, 6]));
+fn a_coin_has_its_own_deposit() {
+    let other = Deposit { first_coin: COIN + 1, ..deposit() };
+    let found = History::new(COIN, other, domain());
+    assert!(matches!(found, Err(HistoryError::WrongDeposit { coin: 7, deposit_id: 3 })));
 }
 
 #[test]
-fn every_missing_block_and_root_is_named() {
-    for missing in 3..=6 {
-        let (chain, _) = good();
-        let mut short = file(&chain);
-        short.proofs.truncate((missing - 3) as usize);
-        let found = short.verify(Verified::deposit(start()), 6, &domain(), |n| chain.root(n));
-        assert!(matches!(found, Err(HistoryError::Missing(n)) if n == missing), "{found:?}");
-        let root = |n| chain.root(n).filter(|_| n != missing);
-        let found = file(&chain).verify(Verified::deposit(start()), 6, &domain(), root);
-        assert!(matches!(found, Err(HistoryError::NoRoot(n)) if n == missing), "{found:?}");
-    }
-}
-
-#[test]
-fn a_wrong_root_is_named() {
+fn a_missing_root_and_a_wrong_one_are_named() {
     for wrong in 3..=6 {
         let (mut chain, _) = good();
         chain.roots.insert(wrong, B256::repeat_byte(9));
@@ -75,6 +79,9 @@ fn a_wrong_root_is_named() {
             }) if block == wrong && root == expected),
             "{found:?}"
         );
+        chain.roots.remove(&wrong);
+        let found = check(&chain);
+        assert!(matches!(found, Err(HistoryError::NoRoot(n)) if n == wrong), "{found:?}");
     }
 }
 
@@ -105,11 +112,14 @@ fn every_tampered_byte_is_noticed() {
         let mut tampered = bytes.clone();
         tampered[at] ^= 1;
         let Ok(shown) = CoinProof::decode(&tampered) else { continue };
-        let mut verified = Verified { checked: 3, ..Verified::deposit(start()) };
-        let before = verified.clone();
-        let found = verified.extend(chain.root(4), &shown, &domain());
-        assert!(found.is_err(), "byte {at}");
-        assert_eq!(verified, before, "byte {at}: a refused block changed the state");
+        let mut history = fresh();
+        assert_eq!(history.extend(chain.root(3), &chain.proofs[&3]).unwrap(), Step::Absent);
+        let before = history.clone();
+        match history.extend(chain.root(4), &shown) {
+            // The leaf does not commit to the signature.
+            Ok(step) => assert_eq!(step, Step::Garbage(ChildError::BadSignature), "byte {at}"),
+            Err(_) => assert_eq!(history, before, "byte {at}: a refused block changed it"),
+        }
     }
 }
 
@@ -159,127 +169,108 @@ fn a_replayed_transfer_is_garbage() {
 #[test]
 fn a_foreign_chain_proves_nothing() {
     let (chain, _) = good();
-    let foreign = plasma_core::domain::Domain::new(1, domain().root_chain);
-    let found = file(&chain).verify(Verified::deposit(start()), 6, &foreign, |n| chain.root(n));
+    let mut history = History::new(COIN, deposit(), Domain::new(1, domain().root_chain)).unwrap();
+    assert_eq!(history.extend(chain.root(3), &chain.proofs[&3]).unwrap(), Step::Absent);
+    let found = history.extend(chain.root(4), &chain.proofs[&4]);
     assert!(matches!(found, Err(HistoryError::Proof { block: 4, .. })), "{found:?}");
 }
 
-#[tokio::test]
-async fn a_node_is_asked_for_every_block() {
-    let (chain, state) = good();
-    let proofs = chain.proofs.clone();
-    let node = Node::queries(move |path, _| {
-        let block = path.strip_prefix("/coin/7/proof/").unwrap().parse().unwrap();
-        match proofs.get(&block) {
-            Some(proof) => (0, Vec::new(), proof.encode()),
-            None => (2, Vec::new(), Vec::new()),
-        }
-    })
-    .await;
-    let client = node.client();
-    let from = Verified::deposit(start());
-    let verified = verify(&client, from.clone(), 6, &domain(), |n| chain.root(n)).await.unwrap();
-    assert_eq!((verified.checked, verified.state), (6, state));
-    let found = verify(&client, from, 7, &domain(), |_| Some(B256::ZERO)).await;
-    assert!(matches!(found, Err(HistoryError::Proof { block: 3, .. })), "{found:?}");
-    let found = verify(&client, verified, 7, &domain(), |n| chain.root(n)).await;
-    assert!(matches!(found, Err(HistoryError::Missing(7))), "{found:?}");
+#[test]
+fn a_watcher_goes_on_after_garbage() {
+    let mut chain = Chain::default();
+    chain.block(Some(pay(&start(), "mallory", "mallory", 10)));
+    let first = pay(&start(), "alice", "bob", 10);
+    let block = chain.block(Some(first));
+    let mut history = fresh();
+    let garbage = Step::Garbage(ChildError::BadSignature);
+    assert_eq!(history.extend(chain.root(3), &chain.proofs[&3]).unwrap(), garbage);
+    assert_eq!(history.state(), start());
+    assert_eq!(history.extend(chain.root(4), &chain.proofs[&4]).unwrap(), Step::Moved);
+    assert_eq!(history.state(), first.child_of(&start(), block, &domain()).unwrap());
+    assert_eq!(history.garbage(), Some((3, ChildError::BadSignature)));
+    assert_eq!((history.included().len(), moved(&history)), (2, vec![4]));
+    assert_eq!(History::decode(&history.encode()).unwrap(), history);
 }
 
-#[tokio::test]
-async fn an_answer_that_is_no_proof_names_its_block() {
-    let (chain, _) = good();
-    let proofs = chain.proofs.clone();
-    let node = Node::queries(move |path, _| {
-        match path.strip_prefix("/coin/7/proof/").unwrap().parse().unwrap() {
-            4 => (0, Vec::new(), b"garbage".to_vec()),
-            block => (0, Vec::new(), proofs[&block].encode()),
+#[test]
+fn a_bad_signature_does_not_hide_a_good_one() {
+    let (chain, state) = good();
+    let mut history = fresh();
+    for block in 3..=6 {
+        let mut shown = chain.proofs[&block].clone();
+        if block == 4 {
+            shown.transfer.as_mut().unwrap().signature = Signature([1; 64]);
         }
-    })
-    .await;
-    let client = node.client();
-    let from = Verified::deposit(start());
-    let found = verify(&client, from.clone(), 6, &domain(), |n| chain.root(n)).await;
-    assert!(matches!(found, Err(HistoryError::Malformed { block: 4, .. })), "{found:?}");
-    let found = HistoryFile::fetch(&client, domain(), COIN, DEPOSIT_BLOCK, 6).await;
-    assert!(matches!(found, Err(HistoryError::Malformed { block: 4, .. })), "{found:?}");
-    drop(node);
-    let nobody =
-        plasma_client::rpc::NodeClient::new("http://127.0.0.1:1", crate::responder::DEADLINE);
-    let found = verify(&nobody.unwrap(), from, 6, &domain(), |n| chain.root(n)).await;
-    assert!(matches!(found, Err(HistoryError::Rpc(_))), "{found:?}");
+        let _ = history.extend(chain.root(block), &shown).unwrap();
+    }
+    assert_eq!(history.garbage(), Some((4, ChildError::BadSignature)));
+    assert_eq!((history.state(), moved(&history)), (start(), vec![]));
+    // The second transfer spends the first: it counts again with it.
+    let learned = history.learn(chain.root(4).unwrap(), inclusion(&chain, 4)).unwrap();
+    assert_eq!((learned, history.garbage()), (Step::Moved, None));
+    assert_eq!((history.state(), moved(&history)), (state, vec![4, 6]));
+    // And a bad showing of what is known changes nothing.
+    let mut bad = inclusion(&chain, 4);
+    bad.transfer.signature = Signature::ZERO;
+    assert_eq!(history.learn(chain.root(4).unwrap(), bad).unwrap(), Step::Moved);
+    assert_eq!(history, check(&chain).unwrap());
 }
 
-#[tokio::test]
-async fn a_fetched_file_is_the_nodes_answers() {
+#[test]
+fn what_others_show_of_a_withheld_block_is_kept() {
     let (chain, state) = good();
-    let proofs = chain.proofs.clone();
-    let node = Node::queries(move |path, _| {
-        let block = path.strip_prefix("/coin/7/proof/").unwrap().parse().unwrap();
-        match proofs.get(&block) {
-            Some(proof) => (0, Vec::new(), proof.encode()),
-            None => (2, Vec::new(), Vec::new()),
-        }
-    })
-    .await;
-    let fetched = HistoryFile::fetch(&node.client(), domain(), COIN, DEPOSIT_BLOCK, 6).await;
-    let fetched = fetched.unwrap();
-    assert_eq!(fetched, file(&chain));
-    let found = fetched.verify(Verified::deposit(start()), 6, &domain(), |n| chain.root(n));
-    assert_eq!(found.unwrap().state, state);
-    let found = HistoryFile::fetch(&node.client(), domain(), COIN, DEPOSIT_BLOCK, 7).await;
-    assert!(matches!(found, Err(HistoryError::Missing(7))), "{found:?}");
-    let none = HistoryFile::fetch(&node.client(), domain(), COIN, u64::MAX, 6).await.unwrap();
-    assert_eq!(none.proofs, []);
+    let mut history = fresh();
+    let _ = history.extend(chain.root(3), &chain.proofs[&3]).unwrap();
+    let second = history.learn(chain.root(6).unwrap(), inclusion(&chain, 6)).unwrap();
+    assert_eq!(second, Step::Garbage(ChildError::NotChild), "its parent is not known yet");
+    assert_eq!(history.learn(chain.root(4).unwrap(), inclusion(&chain, 4)).unwrap(), Step::Moved);
+    assert_eq!((history.state(), history.checked(), history.garbage()), (start(), 3, None));
+    assert_eq!(history.claim().0, state);
+    assert_eq!(History::decode(&history.encode()).unwrap(), history);
+    // Proofs of other blocks, other coins, and of the time before the deposit are refused.
+    let found = history.learn(chain.root(5).unwrap(), inclusion(&chain, 4));
+    assert!(matches!(found, Err(HistoryError::Proof { block: 4, .. })), "{found:?}");
+    let early = Inclusion { block: DEPOSIT_BLOCK, ..inclusion(&chain, 4) };
+    let found = history.learn(chain.root(4).unwrap(), early);
+    assert!(matches!(found, Err(HistoryError::Garbage { block: 2, .. })), "{found:?}");
+    for block in 4..=6 {
+        let _ = history.extend(chain.root(block), &chain.proofs[&block]).unwrap();
+    }
+    assert_eq!(history, check(&chain).unwrap());
 }
 
 #[test]
 fn there_is_no_block_above_the_last_number() {
     let (chain, _) = good();
-    let mut verified = Verified { checked: u64::MAX, ..Verified::deposit(start()) };
-    let found = verified.extend(chain.root(u64::MAX), &chain.proofs[&3], &domain());
+    let last = Deposit { deposit_block: u64::MAX, ..deposit() };
+    let mut history = History::new(COIN, last, domain()).unwrap();
+    let found = history.extend(None, &chain.proofs[&3]);
     assert!(matches!(found, Err(HistoryError::NoRoot(u64::MAX))), "{found:?}");
 }
 
 #[test]
-fn files_round_trip_and_refuse_damage() {
+fn stored_histories_round_trip_and_refuse_damage() {
     let (chain, _) = good();
-    let whole = file(&chain);
-    let text = whole.to_json();
-    assert_eq!(HistoryFile::from_json(text.as_bytes()).unwrap(), whole);
-    for (from, to, field) in [
-        ("plasma-history/1", "plasma-history/2", "format"),
-        ("\"coin\": 7", "\"coin\": \"7\"", "coin"),
-        ("\"coin\": 7", "\"coin\": -7", "coin"),
-        ("\"after\"", "\"behind\"", "after"),
-        ("\"root_chain\": \"0x", "\"root_chain\": \"0xzz", "root_chain"),
-        ("\"proofs\"", "\"proof\"", "proofs"),
-    ] {
-        let damaged = text.replacen(from, to, 1);
-        assert_ne!(damaged, text, "{from} is not in the file");
-        match HistoryFile::from_json(damaged.as_bytes()) {
-            Err(FileError::Field(found)) => assert_eq!(found, field),
-            other => panic!("{field}: {other:?}"),
+    let history = check(&chain).unwrap();
+    let bytes = history.encode();
+    assert_eq!(History::decode(&bytes).unwrap(), history);
+    for length in 0..bytes.len() {
+        assert!(History::decode(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    assert!(History::decode(&[&bytes[..], &[0]].concat()).is_err());
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            // Whatever it reads, it does not panic.
+            let _ = History::decode(&damaged);
         }
     }
-    let damaged = text.replacen(&hex::encode(whole.proofs[1].encode()), "0200", 1);
-    let found = HistoryFile::from_json(damaged.as_bytes());
-    assert!(matches!(found, Err(FileError::Proof { block: 4, .. })), "{found:?}");
-    assert!(matches!(HistoryFile::from_json(b"{"), Err(FileError::Json(_))));
-}
-
-#[test]
-fn a_file_far_away_or_of_another_coin_misses_the_block() {
-    let (chain, _) = good();
-    let from = Verified::deposit(start());
-    let mut far = file(&chain);
-    far.after = u64::MAX;
-    let text = far.to_json();
-    let far = HistoryFile::from_json(text.as_bytes()).unwrap();
-    let found = far.verify(from.clone(), 6, &domain(), |n| chain.root(n));
-    assert!(matches!(found, Err(HistoryError::Missing(3))), "{found:?}");
-    let mut other = file(&chain);
-    other.coin = 8;
-    let found = other.verify(from, 6, &domain(), |n| chain.root(n));
-    assert!(matches!(found, Err(HistoryError::OtherCoin { expected: 7, found: 8 })), "{found:?}");
+    let version = WireError::Value { what: "a history's version", value: 2 };
+    assert_eq!(History::decode(&[&[2], &bytes[1..]].concat()), Err(version));
+    // 2^64 - 1 inclusions, and none of them there.
+    let mut many = fresh().encode();
+    many.pop();
+    put_varint(&mut many, u64::MAX);
+    assert!(matches!(History::decode(&many), Err(WireError::Short { .. })));
 }

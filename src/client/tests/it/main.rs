@@ -8,3 +8,4 @@ mod keys;
 mod queries;
 mod responder;
 mod rpc;
+mod sources;
