@@ -12,9 +12,11 @@ pub mod commitment;
 pub mod disk;
 pub mod hash;
 pub mod jmt_sled;
+pub mod location;
 pub mod proof;
 pub mod range;
 pub mod sim;
+pub mod stream;
 pub mod tree;
 
 use std::fmt;

@@ -7,4 +7,5 @@ mod conformance;
 mod crashes;
 mod disks;
 mod opening;
+mod streams;
 mod tree;

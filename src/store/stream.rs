@@ -1,0 +1,324 @@
+//! A stream: segment files to which frames of records are appended.
+//!
+//! Two streams make the store: `values` and `pages`. Segment n is the file `<stream>-<n>.<g>`, g
+//! its generation. All numbers are little-endian, nothing is aligned or padded.
+//!
+//! | frame | bytes |
+//! |---|---|
+//! | magic `LTSF` | 4 |
+//! | kind (1 values, 2 pages), subtree, 2 zero bytes | 4 |
+//! | incarnation, segment, offset of this frame, payload bytes | 4 each |
+//! | version | 8 |
+//! | CRC-32C of the payload, CRC-32C of the 36 bytes before | 4 each |
+//! | payload: records | |
+//!
+//! | record | bytes |
+//! |---|---|
+//! | body bytes, as a varint | 1 to 4 |
+//! | body | |
+//! | CRC-32C of (kind:1, segment:4, offset of the record:4, body) | 4 |
+//!
+//! A record's checksum binds it to its place, so that a stale or misdirected copy is no record.
+//! Frames are for recovery and scans; readers go to records directly. Crash story: appended bytes
+//! count only from the commit record on that names the stream's new end; what a crash leaves
+//! beyond the last named end is never read and is overwritten by the next incarnation's segment.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, RwLock};
+
+use crate::disk::{Disk, DiskFile, Mode};
+use crate::location::{Location, SEGMENT_BYTES_MAX};
+use crate::{StoreError, Version};
+
+const MAGIC: [u8; 4] = *b"LTSF";
+/// Bytes of a frame's header.
+pub const FRAME_HEADER: usize = 40;
+/// Most bytes of a record's body: the longest value with its key and links.
+pub const BODY_BYTES_MAX: usize = crate::VALUE_BYTES_MAX + 4 * crate::KEY_BYTES_MAX;
+/// What a read asks for at first; most records are shorter.
+const FIRST_READ: usize = 512;
+
+/// Which stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Values of keys.
+    Values,
+    /// Pages of the index.
+    Pages,
+}
+
+impl Kind {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Values => "values",
+            Self::Pages => "pages",
+        }
+    }
+
+    fn tag(self) -> u8 {
+        match self {
+            Self::Values => 1,
+            Self::Pages => 2,
+        }
+    }
+
+    fn file(self, segment: u32, generation: u32) -> String {
+        format!("{}-{segment:07}.{generation}", self.name())
+    }
+}
+
+/// Bytes to be written at one place of a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    segment: u32,
+    offset: u32,
+    bytes: Vec<u8>,
+}
+
+/// Frames of a commit before they are on disk.
+#[derive(Debug, Clone)]
+pub struct Appender {
+    kind: Kind,
+    incarnation: u32,
+    segment_bytes: u32,
+    pieces: Vec<Piece>,
+    /// Start of the open frame in the last piece.
+    frame: Option<usize>,
+    label: (Version, u8),
+    /// CRC-32C over the checksums of all closed frames.
+    digest: u32,
+}
+
+fn record_crc(kind: Kind, at: Location, body: &[u8]) -> u32 {
+    let mut crc = crc32c::crc32c(&[kind.tag()]);
+    crc = crc32c::crc32c_append(crc, &at.segment().to_le_bytes());
+    crc = crc32c::crc32c_append(crc, &at.offset().to_le_bytes());
+    crc32c::crc32c_append(crc, body)
+}
+
+/// Appends a LEB128 varint.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Reads a minimal LEB128 varint.
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let low = u64::from(byte & 0x7f);
+        value |= low.checked_shl(shift).filter(|shifted| shifted >> shift == low)?;
+        if byte & 0x80 == 0 {
+            return (*byte != 0 || shift == 0).then_some(value);
+        }
+    }
+    None
+}
+
+impl Appender {
+    /// Frames after `end`, the stream's end so far.
+    pub fn new(kind: Kind, incarnation: u32, segment_bytes: u32, end: Location) -> Self {
+        let (segment, offset) = (end.segment(), end.offset());
+        let piece = Piece { segment, offset, bytes: Vec::new() };
+        Self {
+            kind,
+            incarnation,
+            segment_bytes: segment_bytes.min(SEGMENT_BYTES_MAX - 1),
+            pieces: vec![piece],
+            frame: None,
+            label: (0, 0),
+            digest: 0,
+        }
+    }
+
+    /// Starts the frame of a subtree; the one before is closed.
+    pub fn frame(&mut self, version: Version, subtree: u8) {
+        self.close();
+        self.label = (version, subtree);
+    }
+
+    /// Appends a record to the frame; none if the stream is full.
+    pub fn record(&mut self, body: &[u8]) -> Option<Location> {
+        let needed = body.len() + 8 + if self.frame.is_none() { FRAME_HEADER } else { 0 };
+        let piece = self.pieces.last()?;
+        let (used, segment) = (piece.offset as usize + piece.bytes.len(), piece.segment);
+        // A record longer than a whole segment still gets one of its own, up to the hard limit.
+        if used > 0 && used + needed > self.segment_bytes as usize {
+            self.close();
+            self.pieces.push(Piece { segment: segment + 1, offset: 0, bytes: Vec::new() });
+        }
+        let piece = self.pieces.last_mut()?;
+        if self.frame.is_none() {
+            self.frame = Some(piece.bytes.len());
+            piece.bytes.extend_from_slice(&[0; FRAME_HEADER]);
+        }
+        let at = Location::new(piece.segment, piece.offset + piece.bytes.len() as u32)?;
+        put_varint(&mut piece.bytes, body.len() as u64);
+        piece.bytes.extend_from_slice(body);
+        piece.bytes.extend_from_slice(&record_crc(self.kind, at, body).to_le_bytes());
+        Some(at)
+    }
+
+    /// Completes the open frame's header.
+    fn close(&mut self) {
+        let (Some(start), Some(piece)) = (self.frame.take(), self.pieces.last_mut()) else {
+            return;
+        };
+        let offset = piece.offset + start as u32;
+        let Some((header, payload)) =
+            piece.bytes.get_mut(start..).and_then(|bytes| bytes.split_at_mut_checked(FRAME_HEADER))
+        else {
+            return;
+        };
+        let (version, subtree) = self.label;
+        let mut fields = Vec::with_capacity(FRAME_HEADER);
+        fields.extend_from_slice(&MAGIC);
+        fields.extend_from_slice(&[self.kind.tag(), subtree, 0, 0]);
+        for number in [self.incarnation, piece.segment, offset, payload.len() as u32] {
+            fields.extend_from_slice(&number.to_le_bytes());
+        }
+        fields.extend_from_slice(&version.to_le_bytes());
+        fields.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+        let crc = crc32c::crc32c(&fields);
+        fields.extend_from_slice(&crc.to_le_bytes());
+        self.digest = crc32c::crc32c_append(self.digest, &crc.to_le_bytes());
+        header.copy_from_slice(&fields);
+    }
+
+    /// All frames, with the stream's new end and the digest of the frames' checksums.
+    pub fn finish(mut self) -> (Vec<Piece>, Option<Location>, u32) {
+        self.close();
+        let end = self.pieces.last().and_then(|piece| {
+            Location::new(piece.segment, piece.offset + piece.bytes.len() as u32)
+        });
+        (self.pieces, end, self.digest)
+    }
+}
+
+/// A record's body in the bytes that start at its place: the body and what the whole record takes;
+/// none if more bytes are needed than are there.
+fn body(kind: Kind, at: Location, bytes: &[u8]) -> Result<Option<&[u8]>, StoreError> {
+    let corrupt = |what: &str| {
+        let name = kind.name();
+        Err(StoreError::Corrupt(format!("{name} record at {at:?}: {what}")))
+    };
+    let mut rest = bytes;
+    let Some(length) = take_varint(&mut rest) else {
+        return if bytes.len() < 5 { Ok(None) } else { corrupt("no length") };
+    };
+    let Some(length) = usize::try_from(length).ok().filter(|length| *length <= BODY_BYTES_MAX)
+    else {
+        return corrupt("its length is above the limit");
+    };
+    let Some((body, rest)) = rest.split_at_checked(length) else { return Ok(None) };
+    let Some(crc) = rest.first_chunk() else { return Ok(None) };
+    if u32::from_le_bytes(*crc) != record_crc(kind, at, body) {
+        return corrupt("its checksum is wrong");
+    }
+    Ok(Some(body))
+}
+
+/// The segments of a stream.
+pub struct Stream {
+    disk: Arc<dyn Disk>,
+    kind: Kind,
+    files: RwLock<BTreeMap<u32, Arc<dyn DiskFile>>>,
+}
+
+impl Stream {
+    /// The stream on a disk; its files are opened when they are needed.
+    pub fn new(disk: Arc<dyn Disk>, kind: Kind) -> Self {
+        Self { disk, kind, files: RwLock::default() }
+    }
+
+    fn failed(&self, segment: u32, error: &io::Error) -> StoreError {
+        let file = self.kind.file(segment, 0);
+        StoreError::Backend(format!("{file}: {error}"))
+    }
+
+    fn file(&self, segment: u32) -> Result<Arc<dyn DiskFile>, StoreError> {
+        let cached = self.files.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(file) = cached.get(&segment) {
+            return Ok(Arc::clone(file));
+        }
+        drop(cached);
+        let opened = self.disk.open(&self.kind.file(segment, 0), Mode::Write);
+        let file = opened.map_err(|error| self.failed(segment, &error))?;
+        self.keep(segment, &file);
+        Ok(file)
+    }
+
+    fn keep(&self, segment: u32, file: &Arc<dyn DiskFile>) {
+        let mut files = self.files.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        files.insert(segment, Arc::clone(file));
+    }
+
+    /// Writes and syncs a commit's frames; true if there are new names, which are not yet durable.
+    pub fn write(&self, pieces: &[Piece]) -> Result<bool, StoreError> {
+        let mut created = false;
+        for piece in pieces.iter().filter(|piece| !piece.bytes.is_empty()) {
+            let fail = |error: io::Error| self.failed(piece.segment, &error);
+            let file = if piece.offset == 0 {
+                created = true;
+                let opened = self.disk.open(&self.kind.file(piece.segment, 0), Mode::Create);
+                let file = opened.map_err(fail)?;
+                self.keep(piece.segment, &file);
+                file
+            } else {
+                self.file(piece.segment)?
+            };
+            file.write_at(u64::from(piece.offset), &piece.bytes).map_err(fail)?;
+            file.sync().map_err(fail)?;
+        }
+        Ok(created)
+    }
+
+    /// The body of the record at a place before `end`.
+    pub fn read(&self, at: Location, end: Location) -> Result<Vec<u8>, StoreError> {
+        let name = self.kind.name();
+        if at >= end {
+            return Err(StoreError::Corrupt(format!("{name} record at {at:?}: beyond {end:?}")));
+        }
+        let file = self.file(at.segment())?;
+        let fail = |error: io::Error| self.failed(at.segment(), &error);
+        let len = file.len().map_err(fail)?;
+        let len = if at.segment() == end.segment() { len.min(end.offset().into()) } else { len };
+        let there = len.saturating_sub(u64::from(at.offset())) as usize;
+        let mut bytes = vec![0; FIRST_READ.min(there)];
+        file.read_at(u64::from(at.offset()), &mut bytes).map_err(fail)?;
+        if let Some(body) = body(self.kind, at, &bytes)? {
+            return Ok(body.to_vec());
+        }
+        let mut head = &bytes[..];
+        let length = take_varint(&mut head).and_then(|length| usize::try_from(length).ok());
+        let whole = length.map(|length| bytes.len() - head.len() + length + 4);
+        let Some(whole) = whole.filter(|whole| *whole <= there) else {
+            return Err(StoreError::Corrupt(format!("{name} record at {at:?}: it ends early")));
+        };
+        bytes.resize(whole, 0);
+        file.read_at(u64::from(at.offset()), &mut bytes).map_err(fail)?;
+        let body = body(self.kind, at, &bytes)?;
+        body.map(<[u8]>::to_vec)
+            .ok_or_else(|| StoreError::Corrupt(format!("{name} record at {at:?}: it ends early")))
+    }
+}
+
+/// Body of a record that is not yet on disk.
+pub fn read_pending(kind: Kind, pieces: &[Piece], at: Location) -> Result<Vec<u8>, StoreError> {
+    let found = pieces.iter().find_map(|piece| {
+        let start = at.offset().checked_sub(piece.offset)?;
+        let there = piece.segment == at.segment();
+        there.then(|| piece.bytes.get(start as usize..)).flatten()
+    });
+    let bytes = found.unwrap_or_default();
+    let missing =
+        || StoreError::Corrupt(format!("{} record at {at:?}: it is not there", kind.name()));
+    Ok(body(kind, at, bytes)?.ok_or_else(missing)?.to_vec())
+}
