@@ -230,6 +230,12 @@ impl History {
         Ok(self.put(shown))
     }
 
+    /// Takes it that the coin is absent from every block up to `checked`: by the owner's own record
+    /// of what he has checked before.
+    pub fn resume(&mut self, checked: BlockNumber) {
+        self.checked = self.checked.max(checked);
+    }
+
     fn check_proof(
         &self,
         block: BlockNumber,
