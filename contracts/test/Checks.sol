@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.30;
 
+/// @notice Gas of a call; of a whole transaction where tests run isolated.
+struct CallGas {
+    uint64 limit;
+    uint64 used;
+    uint64 memoryUsed;
+    int64 refunded;
+    uint64 remaining;
+}
+
 /// @notice The cheat codes of forge that these tests use (forge-std on npm is stale).
 interface Cheats {
     function addr(uint256 key) external pure returns (address);
@@ -21,6 +30,8 @@ interface Cheats {
         external
         view
         returns (string memory);
+    function lastCallGas() external view returns (CallGas memory);
+    function snapshotValue(string calldata name, uint256 value) external;
     function snapshotState() external returns (uint256);
     function revertToState(uint256 id) external returns (bool);
     function assume(bool condition) external pure;
