@@ -6,6 +6,8 @@ use alloy::sol_types::{GenericRevertReason, SolCall, SolEvent, SolInterface, Sol
 use plasma_client::challenge::{Challenge, Inclusion, OpenExit};
 use plasma_core::coin::{Deposit, asset};
 use plasma_core::signature::Signature;
+use plasma_core::smt::Proof;
+use plasma_core::transfer::{SignedTransfer, Transfer};
 use plasma_core::validators::ValidatorSet;
 use plasma_core::{BlockNumber, CoinId};
 
@@ -50,6 +52,11 @@ pub struct ExitParams {
     pub burn_bps: u16,
 }
 
+/// Exits that one transaction opens: as many of moved coins as a transaction's gas allows.
+const STARTS_MAX: usize = 64;
+/// Coins that one transaction finalizes or pays out.
+const COINS_MAX: usize = 100;
+
 fn included(shown: &Inclusion) -> IRootChain::Included {
     let t = &shown.transfer.transfer;
     IRootChain::Included {
@@ -66,7 +73,8 @@ fn included(shown: &Inclusion) -> IRootChain::Included {
     }
 }
 
-fn no_parent() -> IRootChain::Included {
+/// No transfer: as the parent it is the deposit, as the exiting one the exit of the deposit.
+fn nothing() -> IRootChain::Included {
     IRootChain::Included {
         blockNumber: 0,
         transfer: IRootChain::Transfer {
@@ -79,6 +87,24 @@ fn no_parent() -> IRootChain::Included {
         signature: Bytes::new(),
         proof: Bytes::new(),
     }
+}
+
+/// What somebody showed on Ethereum. Unchecked: the block may be reorganised away, and a parent
+/// is shown with any signature, or none.
+pub fn shown_in(evidence: &RootChain::Evidence) -> Option<Inclusion> {
+    let t = &evidence.transfer;
+    let transfer = Transfer {
+        coin: t.coin,
+        prev_block: t.prevBlock,
+        prev_hash: t.prevHash,
+        new_owner: t.newOwner,
+        max_block: t.maxBlock,
+    };
+    let signature = <[u8; 64]>::try_from(evidence.signature.as_ref());
+    let signature = signature.map_or(Signature::ZERO, Signature);
+    let proof = Proof::decode(&evidence.proof).ok()?;
+    let transfer = SignedTransfer { transfer, signature };
+    Some(Inclusion { block: evidence.blockNumber, transfer, proof })
 }
 
 /// An owner's consent that somebody else starts the exit of his state.
@@ -113,6 +139,21 @@ pub struct ExitStart {
     pub authorization: Option<Authorization>,
     /// See `plasma_client::challenge::hint`.
     pub hint: u64,
+}
+
+fn request(exit: &ExitStart) -> IRootChain::ExitRequest {
+    let (parent, transfer) = match &exit.transfer {
+        None => (None, None),
+        Some((parent, transfer)) => (parent.as_ref(), Some(transfer)),
+    };
+    IRootChain::ExitRequest {
+        coin: exit.coin,
+        depositId: exit.deposit_id,
+        parent: parent.map_or_else(nothing, included),
+        transfer: transfer.map_or_else(nothing, included),
+        auth: authorization(exit.authorization.as_ref()),
+        hint: exit.hint,
+    }
 }
 
 impl From<&IRootChain::OpenExit> for OpenExit {
@@ -256,6 +297,51 @@ impl RootChainContract {
         Ok(U256::from(bond))
     }
 
+    /// An exit of a coin, open or not, and its state: 1 open, 2 closed, 3 won. None if the coin
+    /// has no such exit.
+    pub async fn exit(
+        &self,
+        coin: CoinId,
+        id: u64,
+        at: At,
+    ) -> Result<Option<(OpenExit, u8)>, EthError> {
+        let data = self.read(RootChain::exitsCall { coin, exitId: id }, at).await?;
+        let state = data.state;
+        let exit = OpenExit::from(&IRootChain::OpenExit { exitId: id, data });
+        Ok((state > 0).then_some((exit, state)))
+    }
+
+    /// Seconds that an exit stays open.
+    pub async fn exit_period(&self) -> Result<u64, EthError> {
+        self.read(RootChain::exitPeriodCall {}, At::Latest).await
+    }
+
+    /// What anybody has shown of a coin on Ethereum since its block `from`; see [`shown_in`].
+    pub async fn evidence(&self, coin: CoinId, from: u64) -> Result<Vec<Inclusion>, EthError> {
+        let head = self.ethereum.head(At::Latest).await?.map_or(0, |head| head.number);
+        let event = RootChain::Evidence::SIGNATURE_HASH;
+        let about = B256::left_padding_from(&coin.to_be_bytes());
+        let (mut shown, mut from, mut range) = (Vec::new(), from, u64::MAX);
+        while from <= head {
+            let to = head.min(from.saturating_add(range - 1));
+            let found = self.ethereum.logs_about(self.address, event, about, from, to).await;
+            let logs = match found {
+                // Too much for this endpoint, perhaps. Nothing is less than a block.
+                Err(EthError::Rpc(_)) if to > from => {
+                    range = (to - from).div_ceil(2);
+                    continue;
+                }
+                other => other?,
+            };
+            let events = logs.iter().filter_map(|log| {
+                RootChain::Evidence::decode_log(&log.inner).ok().map(|log| log.data)
+            });
+            shown.extend(events.filter_map(|event| shown_in(&event)));
+            from = to + 1;
+        }
+        Ok(shown)
+    }
+
     /// Deposits and returns the record's first coin and count. For tokens the caller has approved.
     pub async fn make_deposit(
         &self,
@@ -290,21 +376,21 @@ impl RootChainContract {
 
     /// The transaction that opens an exit; its value is the bond.
     pub fn exit_transaction(&self, exit: &ExitStart, bond: U256) -> TransactionRequest {
-        let (coin, deposit_id, hint) = (exit.coin, exit.deposit_id, exit.hint);
-        let auth = authorization(exit.authorization.as_ref());
-        let Some((parent, transfer)) = &exit.transfer else {
-            let call = RootChain::startDepositExitCall { coin, depositId: deposit_id, auth, hint };
+        let request = request(exit);
+        let IRootChain::ExitRequest { coin, depositId, parent, transfer, auth, hint } = request;
+        if exit.transfer.is_none() {
+            let call = RootChain::startDepositExitCall { coin, depositId, auth, hint };
             return self.transaction(call, bond);
-        };
-        let call = RootChain::startExitCall {
-            coin,
-            depositId: deposit_id,
-            parent: parent.as_ref().map_or_else(no_parent, included),
-            transfer: included(transfer),
-            auth,
-            hint,
-        };
+        }
+        let call = RootChain::startExitCall { coin, depositId, parent, transfer, auth, hint };
         self.transaction(call, bond)
+    }
+
+    /// The transaction that opens several exits, all or none; its value is the sum of the bonds.
+    pub fn exits_transaction(&self, exits: &[ExitStart], bond: U256) -> TransactionRequest {
+        let requests: Vec<_> = exits.iter().map(request).collect();
+        let value = bond.saturating_mul(U256::from(requests.len()));
+        self.transaction(RootChain::startExitsCall { requests }, value)
     }
 
     /// Opens an exit; returns its id.
@@ -312,6 +398,23 @@ impl RootChainContract {
         let receipt = sender.send(self.exit_transaction(exit, self.bond().await?)).await?;
         let event = find_event::<RootChain::ExitStarted>(self.address, &receipt);
         event.map(|e| e.exitId).ok_or(EthError::Answer("no ExitStarted event".into()))
+    }
+
+    /// Opens exits in as few transactions as their gas allows; returns (coin, exit) of each. Each
+    /// transaction opens all of its exits or none; `opened` gets those of each as it is mined.
+    pub async fn start_exits(
+        &self,
+        sender: &Sender,
+        exits: &[ExitStart],
+        mut opened: impl FnMut(&[(CoinId, u64)]),
+    ) -> Result<(), EthError> {
+        let bond = self.bond().await?;
+        for chunk in exits.chunks(STARTS_MAX) {
+            let receipt = sender.send(self.exits_transaction(chunk, bond)).await?;
+            let events = find_events::<RootChain::ExitStarted>(self.address, &receipt);
+            opened(&events.map(|event| (event.coin, event.exitId)).collect::<Vec<_>>());
+        }
+        Ok(())
     }
 
     /// The transaction that refutes an exit.
@@ -373,6 +476,31 @@ impl RootChainContract {
         sender.send(self.transaction(call, U256::ZERO)).await.map(drop)
     }
 
+    /// Gives each of the coins that can be finalized to its oldest exit; returns those.
+    pub async fn finalize_many(
+        &self,
+        sender: &Sender,
+        coins: &[CoinId],
+    ) -> Result<Vec<CoinId>, EthError> {
+        let mut finalized = Vec::new();
+        for chunk in coins.chunks(COINS_MAX) {
+            let call = RootChain::finalizeExitsCall { coins_: chunk.to_vec() };
+            let receipt = sender.send(self.transaction(call, U256::ZERO)).await?;
+            let events = find_events::<RootChain::ExitFinalized>(self.address, &receipt);
+            finalized.extend(events.map(|event| event.coin));
+        }
+        Ok(finalized)
+    }
+
+    /// Pays finalized coins out; each transaction pays all of its coins or none.
+    pub async fn withdraw_many(&self, sender: &Sender, coins: &[CoinId]) -> Result<(), EthError> {
+        for chunk in coins.chunks(COINS_MAX) {
+            let call = RootChain::withdrawManyCall { coins_: chunk.to_vec(), to: sender.address() };
+            sender.send(self.transaction(call, U256::ZERO)).await?;
+        }
+        Ok(())
+    }
+
     /// Pays a finalized coin out.
     pub async fn withdraw(&self, sender: &Sender, coin: CoinId) -> Result<(), EthError> {
         let call = RootChain::withdrawCall { coin, to: sender.address() };
@@ -405,10 +533,18 @@ impl RootChainContract {
     }
 }
 
+/// The events of a kind that `address` emitted.
+fn find_events<E: SolEvent>(
+    address: Address,
+    receipt: &TransactionReceipt,
+) -> impl Iterator<Item = E> {
+    let logs = receipt.logs().iter().filter(move |log| log.address() == address);
+    logs.filter_map(|log| E::decode_log(&log.inner).ok().map(|log| log.data))
+}
+
 /// The first event of a kind that `address` emitted.
 fn find_event<E: SolEvent>(address: Address, receipt: &TransactionReceipt) -> Option<E> {
-    let mut logs = receipt.logs().iter().filter(|log| log.address() == address);
-    logs.find_map(|log| E::decode_log(&log.inner).ok().map(|log| log.data))
+    find_events(address, receipt).next()
 }
 
 /// Deploys RootChain; returns its address and block.

@@ -11,7 +11,7 @@ use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::network::{EthereumWallet, NetworkTransactionBuilder, TransactionBuilder};
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::providers::{DynProvider, Provider, ProviderBuilder};
-use alloy::rpc::types::{Filter, Log, TransactionReceipt, TransactionRequest};
+use alloy::rpc::types::{Filter, Log, Topic, TransactionReceipt, TransactionRequest};
 use alloy::signers::local::PrivateKeySigner;
 use alloy::sol_types::SolCall;
 use alloy::transports::http::reqwest;
@@ -167,17 +167,30 @@ impl Ethereum {
         Ok(!matches!(status, alloy::rpc::types::SyncStatus::None))
     }
 
-    /// Logs of one event of a contract in a range of blocks.
+    /// Logs of one event of a contract, or of several, in a range of blocks.
     pub async fn logs(
         &self,
         address: Address,
-        topic: B256,
+        events: impl Into<Topic>,
+        from: u64,
+        to: u64,
+    ) -> Result<Vec<Log>, EthError> {
+        self.logs_about(address, events, Topic::default(), from, to).await
+    }
+
+    /// The same, with one of these values as the event's first indexed field; empty: any.
+    pub async fn logs_about(
+        &self,
+        address: Address,
+        events: impl Into<Topic>,
+        first: impl Into<Topic>,
         from: u64,
         to: u64,
     ) -> Result<Vec<Log>, EthError> {
         let filter = Filter::new()
             .address(address)
-            .event_signature(topic)
+            .event_signature(events)
+            .topic1(first)
             .from_block(BlockNumberOrTag::Number(from))
             .to_block(BlockNumberOrTag::Number(to));
         self.provider.get_logs(&filter).await.map_err(|e| self.error(e))

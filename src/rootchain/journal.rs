@@ -1,21 +1,36 @@
-//! The relayer's journal: every attempt, on disk before it is broadcast.
+//! The journal of one account's sender (relayer, watcher): every attempt, on disk before it is
+//! broadcast.
 //!
 //! JSON lines, appended and synced. Only the attempts at the last nonce are ever read again, so a
-//! restarted relayer waits for what it sent instead of sending another. A line torn by a crash was
+//! restarted sender waits for what it sent instead of sending another. A line torn by a crash was
 //! not broadcast: it is skipped, and the next attempt starts on a line of its own. A lost journal
 //! costs nothing but that wait: the contract and the account's nonce are the truth.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use plasma_core::{B256, BlockNumber};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::ethereum::Fees;
 
 /// Bytes at the end that are read at a start: more than the attempts at one nonce take.
 const TAIL_BYTES: u64 = 65_536;
 
-/// One broadcast.
+/// A line of a journal: one broadcast.
+pub trait Entry: Serialize + DeserializeOwned {
+    /// The account's nonce.
+    fn nonce(&self) -> u64;
+    /// The transaction.
+    fn hash(&self) -> B256;
+    /// What it offers.
+    fn fees(&self) -> Fees;
+}
+
+/// One broadcast of the relayer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// The account's nonce.
@@ -32,6 +47,20 @@ pub struct Attempt {
     pub tip_wei: u128,
 }
 
+impl Entry for Attempt {
+    fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    fn fees(&self) -> Fees {
+        Fees { max: self.max_fee_wei, tip: self.tip_wei }
+    }
+}
+
 /// The journal cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 #[error("journal {path}: {source}")]
@@ -44,22 +73,26 @@ pub struct JournalError {
 
 /// The journal's file; made by the first attempt.
 #[derive(Debug)]
-pub struct Journal {
+pub struct JournalOf<E> {
     path: PathBuf,
+    entries: PhantomData<E>,
 }
 
-impl Journal {
+/// The relayer's.
+pub type Journal = JournalOf<Attempt>;
+
+impl<E: Entry> JournalOf<E> {
     /// The journal at `path`.
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), entries: PhantomData }
     }
 
     /// Appends an attempt and waits until it is on disk.
-    pub fn record(&self, attempt: &Attempt) -> Result<(), JournalError> {
+    pub fn record(&self, attempt: &E) -> Result<(), JournalError> {
         self.append(attempt).map_err(|source| JournalError { path: self.path.clone(), source })
     }
 
-    fn append(&self, attempt: &Attempt) -> io::Result<()> {
+    fn append(&self, attempt: &E) -> io::Result<()> {
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(&self.path)?;
         let mut line = serde_json::to_vec(attempt)?;
         line.push(b'\n');
@@ -76,13 +109,13 @@ impl Journal {
     }
 
     /// The attempts at the last nonce, oldest first; none without a journal.
-    pub fn last_attempts(&self) -> Vec<Attempt> {
+    pub fn last_attempts(&self) -> Vec<E> {
         // A journal that does not read only costs a wait, so it is no error.
         let tail = File::open(&self.path).and_then(|file| read_tail(&file)).unwrap_or_default();
-        let mut attempts: Vec<Attempt> =
+        let mut attempts: Vec<E> =
             tail.split(|byte| *byte == b'\n').flat_map(serde_json::from_slice).collect();
-        if let Some(nonce) = attempts.last().map(|attempt| attempt.nonce) {
-            attempts.retain(|attempt| attempt.nonce == nonce);
+        if let Some(nonce) = attempts.last().map(Entry::nonce) {
+            attempts.retain(|attempt| attempt.nonce() == nonce);
         }
         attempts
     }

@@ -1,8 +1,10 @@
-//! Contract bindings, the finality-aware event follower and the relayer. Only this crate talks to
-//! Ethereum.
+//! Contract bindings, the finality-aware event follower, the relayer and the watcher. Only this
+//! crate talks to Ethereum.
 
 pub mod contract;
+pub mod courier;
 pub mod ethereum;
 pub mod follower;
 pub mod journal;
 pub mod relayer;
+pub mod watcher;

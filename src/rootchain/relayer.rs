@@ -1,10 +1,7 @@
 //! The relayer: brings certified roots to the contract.
 //!
-//! The contract is the truth: each step reads what it has and sends what follows. At most one
-//! nonce is in use at a time; it is the account's at the latest block, so a nonce that the chain
-//! does not know is used again by itself, whatever became of earlier attempts. The journal only
-//! helps: an attempt is in it before it is broadcast, so that a restarted relayer waits for it
-//! instead of sending another. An attempt that Ethereum takes and does not mine is replaced.
+//! The contract is the truth: each step reads what it has and sends what follows, by a
+//! [`Courier`].
 //!
 //! Nothing is done until it is final: if a reorganisation removes a submission, the contract's last
 //! block goes back and the roots are sent again.
@@ -12,20 +9,19 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use alloy::primitives::U256;
 use plasma_client::rpc::{NodeClient, RpcError};
 use plasma_core::certificate::Certificate;
 use plasma_core::validators::ValidatorSet;
 use plasma_core::{B256, BlockNumber};
 
 use crate::contract::{RootChainContract, Submission};
-use crate::ethereum::{At, EthError, Fees, Sender};
-use crate::journal::{Attempt, Journal, JournalError};
+pub use crate::courier::Policy;
+use crate::courier::{Courier, CourierError, Ended, Sent};
+use crate::ethereum::{At, EthError, Sender};
+use crate::journal::{Attempt, JournalError};
 
 /// Most roots of one transaction.
 pub const ROOTS_MAX: u64 = 512;
-/// Most that is paid, as a multiple of the market's fees.
-const MARKET_MULTIPLE_MAX: u128 = 10;
 /// Between two steps.
 const POLL: Duration = Duration::from_millis(500);
 /// Longest pause after errors.
@@ -56,13 +52,14 @@ pub enum RelayError {
     },
 }
 
-/// Limits on what is paid.
-#[derive(Debug, Clone, Copy)]
-pub struct Policy {
-    /// After this time a transaction that was not mined is replaced.
-    pub resubmit_after: Duration,
-    /// Most wei a gas.
-    pub max_fee_wei: u128,
+impl From<CourierError> for RelayError {
+    fn from(error: CourierError) -> Self {
+        match error {
+            CourierError::Ethereum(error) => Self::Ethereum(error),
+            CourierError::Journal(error) => Self::Journal(error),
+            CourierError::FeeLimit { needed, limit } => Self::FeeLimit { needed, limit },
+        }
+    }
 }
 
 /// What the relayer reads of the child chain.
@@ -129,23 +126,11 @@ pub struct Progress {
     pub submissions_left: u64,
 }
 
-/// Attempts at one nonce of which at least one may still be mined.
-#[derive(Debug)]
-struct Outstanding {
-    /// Oldest first; each pays more than the one before.
-    attempts: Vec<Attempt>,
-    /// When the last one was sent.
-    since: Instant,
-}
-
 /// The relayer.
 pub struct Relayer<C> {
     child: C,
     contract: RootChainContract,
-    sender: Sender,
-    journal: Journal,
-    policy: Policy,
-    outstanding: Option<Outstanding>,
+    courier: Courier<Attempt>,
     /// Since when there is a certified block that the contract does not have.
     behind_since: Option<Instant>,
     /// What it has seen and done.
@@ -161,13 +146,9 @@ impl<C: ChildChain> Relayer<C> {
         journal: &Path,
         policy: Policy,
     ) -> Self {
-        let journal = Journal::new(journal);
-        let attempts = journal.last_attempts();
-        let outstanding =
-            (!attempts.is_empty()).then(|| Outstanding { attempts, since: Instant::now() });
+        let courier = Courier::new(sender, journal, policy);
         let progress = Progress::default();
-        let behind_since = None;
-        Self { child, contract, sender, journal, policy, outstanding, behind_since, progress }
+        Self { child, contract, courier, behind_since: None, progress }
     }
 
     /// Relays for ever.
@@ -203,10 +184,12 @@ impl<C: ChildChain> Relayer<C> {
         if self.progress.certified <= self.progress.latest {
             return Ok(());
         }
-        match &self.outstanding {
-            Some(sent) if sent.since.elapsed() < self.policy.resubmit_after => Ok(()),
-            _ => self.submit().await,
+        if self.courier.waits_for().is_some() {
+            return Ok(());
         }
+        let sent = self.submit().await;
+        self.count();
+        sent
     }
 
     /// Reads how far both chains are.
@@ -229,45 +212,23 @@ impl<C: ChildChain> Relayer<C> {
         Ok(())
     }
 
-    /// Forgets the outstanding attempts if none of them can be mined any more.
+    /// Says how the outstanding submission ended, if it did.
     async fn reconcile(&mut self) -> Result<(), RelayError> {
-        let Some(Outstanding { attempts, .. }) = &self.outstanding else { return Ok(()) };
-        let Some(nonce) = attempts.first().map(|attempt| attempt.nonce) else { return Ok(()) };
-        let ethereum = self.sender.ethereum();
-        let next = ethereum.nonce(self.sender.address()).await?;
-        if next == nonce {
-            for attempt in attempts.iter().rev() {
-                if ethereum.knows(attempt.hash).await? {
-                    return Ok(());
-                }
-            }
-            // Refused, dropped or never sent: the nonce is used again.
-        } else if next > nonce {
-            self.account().await?;
+        let ended = self.courier.reconcile().await?;
+        self.count();
+        if let Some(Ended { entry: Attempt { first, last, hash, .. }, success, gas }) = ended {
+            tracing::info!(first, last, %hash, gas, mined = success, "submission ended");
         }
-        // The nonce is behind only if a reorganisation took back an earlier transaction.
-        self.outstanding = None;
         Ok(())
     }
 
-    /// Reads the receipt of the attempt that was mined.
-    async fn account(&mut self) -> Result<(), RelayError> {
-        let Some(Outstanding { attempts, .. }) = &self.outstanding else { return Ok(()) };
-        let ethereum = self.sender.ethereum();
-        for attempt in attempts.iter().rev() {
-            let Some(receipt) = ethereum.receipt(attempt.hash).await? else { continue };
-            let fee = u128::from(receipt.gas_used) * receipt.effective_gas_price;
-            let balance = ethereum.balance(self.sender.address()).await?;
-            let left = balance / U256::from(fee.max(1));
-            self.progress.fee_paid_wei += fee;
-            self.progress.submissions_left = left.saturating_to();
-            self.progress.reverted += u64::from(!receipt.status());
-            let Attempt { first, last, hash, .. } = attempt;
-            let (mined, gas) = (receipt.status(), receipt.gas_used);
-            tracing::info!(first, last, %hash, gas, mined, "submission ended");
-            break;
-        }
-        Ok(())
+    fn count(&mut self) {
+        let Sent { attempts, replaced, reverted, fee_paid_wei, left } = self.courier.sent;
+        self.progress.attempts = attempts;
+        self.progress.replaced = replaced;
+        self.progress.reverted = reverted;
+        self.progress.fee_paid_wei = fee_paid_wei;
+        self.progress.submissions_left = left;
     }
 
     /// Sends the next roots, in place of what is outstanding.
@@ -275,38 +236,13 @@ impl<C: ChildChain> Relayer<C> {
         let first = self.progress.latest + 1;
         let submission = self.submission(first).await?;
         let tx = self.contract.submission(&submission);
-        // A revert here usually means that somebody else delivered: the next step reads again.
-        let gas = self.sender.gas(&tx).await?;
-        let nonce = self.sender.ethereum().nonce(self.sender.address()).await?;
-        let mut attempts = self.outstanding.as_ref().map_or(Vec::new(), |o| o.attempts.clone());
-        attempts.retain(|attempt| attempt.nonce == nonce);
-        let market = self.sender.market_fees().await?;
-        let fees = choose_fees(market, attempts.last(), self.policy.max_fee_wei)?;
-        let signed = self.sender.sign(tx, nonce, gas, fees).await?;
-        let attempt = Attempt {
-            nonce,
-            hash: signed.hash,
-            first,
-            last: submission.certificate.number,
-            max_fee_wei: fees.max,
-            tip_wei: fees.tip,
-        };
-        self.journal.record(&attempt)?;
-        let Attempt { last, hash, .. } = attempt;
-        tracing::info!(first, last, nonce, %hash, max_fee_wei = fees.max, "submitting roots");
-        self.progress.attempts += 1;
-        self.progress.replaced += u64::from(!attempts.is_empty());
-        attempts.push(attempt);
-        let before = self.outstanding.as_ref().map(|sent| sent.since);
-        self.outstanding = Some(Outstanding { attempts, since: Instant::now() });
-        let sent = self.sender.ethereum().broadcast(&signed.raw).await;
-        if let (Err(EthError::Rpc(_)), Some(since), Some(outstanding)) =
-            (&sent, before, &mut self.outstanding)
-        {
-            // Refused, for example as underpriced: the older one is as stuck as before.
-            outstanding.since = since;
-        }
-        Ok(sent?)
+        let last = submission.certificate.number;
+        // A revert usually means that somebody else delivered: the next step reads again.
+        let sent = self.courier.send(tx, |nonce, hash, fees| {
+            tracing::info!(first, last, nonce, %hash, max_fee_wei = fees.max, "submitting roots");
+            Attempt { nonce, hash, first, last, max_fee_wei: fees.max, tip_wei: fees.tip }
+        });
+        Ok(sent.await?)
     }
 
     /// The roots from `first` on, up to the highest kept certificate within reach.
@@ -339,82 +275,5 @@ impl<C: ChildChain> Relayer<C> {
         highest.ok_or_else(|| {
             RelayError::Missing(format!("certificate of a block from {first} to {limit}"))
         })
-    }
-}
-
-/// Fees at the market, and in place of `replaced` above its fees by at least the tenth that nodes
-/// ask for; an eighth, to be safe of rounding.
-fn choose_fees(
-    market: Fees,
-    replaced: Option<&Attempt>,
-    max_fee_wei: u128,
-) -> Result<Fees, RelayError> {
-    let within = |needed: u128, limit: u128| {
-        if needed > limit { Err(RelayError::FeeLimit { needed, limit }) } else { Ok(()) }
-    };
-    let limit = max_fee_wei.min(market.max.saturating_mul(MARKET_MULTIPLE_MAX));
-    // What does not pay the base fee is not mined.
-    within((market.max - market.tip) / 2, limit)?;
-    let mut fees = Fees { max: market.max.min(limit), tip: market.tip };
-    if let Some(old) = replaced {
-        let raised = |wei: u128| wei.saturating_add(wei / 8).saturating_add(1);
-        within(raised(old.max_fee_wei), limit)?;
-        within(raised(old.tip_wei), market.tip.saturating_mul(MARKET_MULTIPLE_MAX))?;
-        fees.max = fees.max.max(raised(old.max_fee_wei));
-        fees.tip = fees.tip.max(raised(old.tip_wei));
-    }
-    Ok(Fees { max: fees.max, tip: fees.tip.min(fees.max) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GWEI: u128 = 1_000_000_000;
-    const MARKET: Fees = Fees { max: 21 * GWEI, tip: GWEI };
-
-    fn old(max_fee_wei: u128, tip_wei: u128) -> Attempt {
-        Attempt { nonce: 1, hash: B256::ZERO, first: 1, last: 1, max_fee_wei, tip_wei }
-    }
-
-    fn limit_of(chosen: Result<Fees, RelayError>) -> (u128, u128) {
-        match chosen {
-            Err(RelayError::FeeLimit { needed, limit }) => (needed, limit),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_first_attempt_pays_the_market_within_the_limit() {
-        assert_eq!(choose_fees(MARKET, None, 100 * GWEI).unwrap(), MARKET);
-        let capped = choose_fees(MARKET, None, 12 * GWEI).unwrap();
-        assert_eq!(capped, Fees { max: 12 * GWEI, tip: GWEI });
-        // The base fee is 10 gwei.
-        let limit = 10 * GWEI - 1;
-        assert_eq!(limit_of(choose_fees(MARKET, None, limit)), (10 * GWEI, limit));
-    }
-
-    #[test]
-    fn a_replacement_raises_both_fees_by_a_tenth_and_more() {
-        let above = choose_fees(MARKET, Some(&old(40 * GWEI, 2 * GWEI)), 100 * GWEI).unwrap();
-        assert!(above.max * 10 >= 44 * GWEI * 10 && above.tip * 10 >= 22 * GWEI);
-        // The market rose above that.
-        let below = choose_fees(MARKET, Some(&old(3 * GWEI, GWEI / 2)), 100 * GWEI).unwrap();
-        assert_eq!(below, MARKET);
-        for (max, tip) in [(1, 0), (1, 1), (19, 7), (20 * GWEI, GWEI)] {
-            let fees = choose_fees(MARKET, Some(&old(max, tip)), 100 * GWEI).unwrap();
-            assert!(fees.max * 10 >= max * 11 && fees.tip * 10 >= tip * 11 && fees.tip <= fees.max);
-        }
-    }
-
-    #[test]
-    fn a_replacement_that_may_not_pay_enough_is_not_sent() {
-        let stuck = old(40 * GWEI, 2 * GWEI);
-        assert_eq!(limit_of(choose_fees(MARKET, Some(&stuck), 44 * GWEI)).1, 44 * GWEI);
-        // Ten times the market, whatever the configuration allows.
-        let stuck = old(200 * GWEI, 2 * GWEI);
-        assert_eq!(limit_of(choose_fees(MARKET, Some(&stuck), u128::MAX)).1, 210 * GWEI);
-        let stuck = old(20 * GWEI, 9 * GWEI);
-        assert_eq!(limit_of(choose_fees(MARKET, Some(&stuck), u128::MAX)).1, 10 * GWEI);
     }
 }

@@ -4,7 +4,7 @@ use plasma_client::wallet::devnet_key;
 use plasma_core::coin::asset;
 use plasma_core::{Address, U256};
 use plasma_rootchain::contract::{
-    RootChain, TestERC20, TestERC721, TestERC1155, call_contract, deploy_code,
+    ExitStart, RootChain, TestERC20, TestERC721, TestERC1155, call_contract, deploy_code,
 };
 use plasma_rootchain::ethereum::{At, EthError, Ethereum};
 use serde_json::json;
@@ -79,11 +79,12 @@ async fn a_deposited_coin_exits() {
     contract.make_deposit(&alice, asset::ETH, token, number(5), 3).await.unwrap();
 
     let mallory = anvil.sender("mallory").await;
-    let stolen = contract.start_deposit_exit(&mallory, 2, 1).await;
+    let start = ExitStart { coin: 2, deposit_id: 1, transfer: None, authorization: None, hint: 0 };
+    let stolen = contract.start_exit(&mallory, &start).await;
     assert!(matches!(&stolen, Err(EthError::Reverted(name)) if name == "NotAuthorised"));
-    let exit = contract.start_deposit_exit(&alice, 2, 1).await.unwrap();
+    let exit = contract.start_exit(&alice, &start).await.unwrap();
     let coin = contract.coin(2, 1, At::Latest).await.unwrap();
-    assert_eq!((coin.status, coin.open.len(), coin.open[0].exitId), (0, 1, exit));
+    assert_eq!((coin.status, coin.open.len(), coin.open[0].id), (0, 1, exit));
 
     let early = contract.finalize(&alice, 2).await;
     assert!(matches!(&early, Err(EthError::Reverted(name)) if name == "TooEarly"), "{early:?}");
