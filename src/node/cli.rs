@@ -33,8 +33,9 @@ pub enum Command {
     /// A whole network on this machine.
     #[command(subcommand)]
     Devnet(Devnet),
-    /// Play a scenario on the devnet, step by step.
-    #[command(after_help = "Example: plasma demo happy")]
+    /// Play a scenario on the devnet, step by step; exit code 0 only if the honest owner is paid.
+    #[command(after_help = "Examples: plasma demo happy, plasma demo double-spend\n\
+        happy and spent-coin play on the running devnet, the others start a network of their own.")]
     Demo {
         /// Which one.
         name: DemoName,
@@ -73,9 +74,51 @@ pub enum Command {
     /// Take coins back to Ethereum.
     #[command(subcommand)]
     Exit(Exit),
+    /// Guard coins: challenge exits, start, finalize and sweep the owners'; trusts no node.
+    #[command(after_help = WATCH_HELP)]
+    Watch(Watch),
     /// Proofs.
     #[command(subcommand)]
     Proof(Proof),
+}
+
+const WATCH_HELP: &str = "\
+Examples: plasma watch --from alice
+          plasma watch --payer tower --owner 0x... --authorizations consents/ --metrics \
+                          127.0.0.1:26680
+Everything it acts on is verified against Ethereum. Look at least once per exit period (14 days),
+and once per hold period (7 days) while an exit of a coin is open: it does while it runs.";
+
+/// `plasma watch`.
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// Key of an owner, in the keystore or a devnet account; may be repeated. The first one pays.
+    #[arg(long, value_name = "KEY")]
+    pub from: Vec<String>,
+    /// File with the password of these keys.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Key that pays for transactions and bonds; default: the first owner's.
+    #[arg(long, value_name = "KEY")]
+    pub payer: Option<String>,
+    /// An owner without a key here: address, key or devnet account; may be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    pub owner: Vec<String>,
+    /// A coin to guard whoever owns it; may be repeated.
+    #[arg(long)]
+    pub coin: Vec<u64>,
+    /// Directory with owners' consents (plasma exit authorize), *.json.
+    #[arg(long, value_name = "DIR")]
+    pub authorizations: Option<PathBuf>,
+    /// Pay won coins and bonds out.
+    #[arg(long)]
+    pub withdraw: bool,
+    /// Say what would be sent, and send nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Serve metrics at this loopback address, e.g. 127.0.0.1:26680.
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
 }
 
 /// `plasma devnet`.
@@ -145,6 +188,14 @@ pub struct DevnetUp {
 pub enum DemoName {
     /// Deposit, transfer, root on Ethereum, exit, payout.
     Happy,
+    /// A sender exits the coin that she has sent: refuted by the spend.
+    SpentCoin,
+    /// The operator includes a second transfer of the same state: refuted by the first.
+    DoubleSpend,
+    /// The operator puts garbage in the coin's place: the older, honest exit wins.
+    InvalidHistory,
+    /// The operator withholds a block and reveals it late: refuted, and the hold gives time.
+    WithheldBlock,
 }
 
 /// `plasma wallet`.
@@ -229,23 +280,47 @@ pub enum AssetName {
 /// `plasma coin`.
 #[derive(Debug, Subcommand)]
 pub enum Coin {
-    /// Owner, state and value of a coin.
+    /// Owner, state and value of a coin, as the node says.
     Show {
         /// The coin.
         coin: u64,
     },
-    /// Coins of an account.
+    /// Coins of an account, as the node says; without one, the coins whose histories are kept.
     List {
         /// Address, key or devnet account.
-        owner: String,
+        owner: Option<String>,
     },
     /// A coin's transfers.
+    #[command(after_help = "Example: plasma coin history 7 --verify coin-7.history")]
     History {
         /// The coin.
         coin: u64,
         /// Check every block against the roots on Ethereum.
         #[arg(long)]
         verify: bool,
+        /// A portable history to check; the node is asked for blocks after its end.
+        #[arg(requires = "verify")]
+        file: Option<PathBuf>,
+        /// Ask no node: the file, or what is kept, must reach to Ethereum's finalized block.
+        #[arg(long, requires = "verify")]
+        no_node: bool,
+    },
+    /// Write a coin's portable history, verified, for its receiver.
+    #[command(after_help = "Example: plasma coin export 7 coin-7.history")]
+    Export {
+        /// The coin.
+        coin: u64,
+        /// Where to; default: coin-COIN.history.
+        file: Option<PathBuf>,
+    },
+    /// Verify a portable history against Ethereum and keep it.
+    #[command(after_help = "Example: plasma coin import coin-7.history")]
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// Ask no node: the file must reach to Ethereum's finalized block.
+        #[arg(long)]
+        no_node: bool,
     },
 }
 
@@ -304,35 +379,127 @@ pub enum Block {
 /// `plasma exit`.
 #[derive(Debug, Subcommand)]
 pub enum Exit {
-    /// Open the exit of a coin; puts up the bond.
-    Start {
-        /// The coin.
-        coin: u64,
-        /// Its owner.
-        #[command(flatten)]
-        from: From,
-    },
+    /// Open the exits of coins; each puts up the bond.
+    #[command(after_help = "Example: plasma exit start 1 --from bob\n\
+        Without a node: plasma exit start 1 --from bob --history coin1.history\n\
+        For its owner:  plasma exit start 1 --from tower --authorization coin1.json")]
+    Start(ExitStart),
+    /// Refute exits of a coin with what the node, history files and Ethereum show.
+    #[command(after_help = "Example: plasma exit challenge 1 --from bob\n\
+        Exit code 3: nothing that is known refutes an exit of the coin.")]
+    Challenge(ExitChallenge),
     /// Open exits of a coin.
+    #[command(after_help = "Example: plasma exit list 1")]
     List {
         /// The coin.
         coin: u64,
     },
-    /// Give the coin to its oldest exit, once the period is over.
+    /// All of one exit: age, period, hold, and whether it can be refuted.
+    #[command(after_help = "Example: plasma exit show 1 7")]
+    Show(ExitShow),
+    /// Give coins to their oldest exits, once period and hold are over.
+    #[command(after_help = "Example: plasma exit finalize 1 2 3 --from bob")]
     Finalize {
-        /// The coin.
-        coin: u64,
+        /// The coins; of several, those that cannot be finalized yet are skipped.
+        #[arg(required = true)]
+        coins: Vec<u64>,
         /// Who pays for the transaction.
         #[command(flatten)]
         from: From,
     },
-    /// Pay out a finalized coin and the bond.
+    /// Close exits of a finalized coin that did not win.
+    #[command(after_help = "Example: plasma exit sweep 1 --from bob")]
+    Sweep(ExitId),
+    /// Take the only exit of a coin back; the burned share of its bond is lost.
+    #[command(after_help = "Example: plasma exit cancel 1 --from bob")]
+    Cancel(ExitId),
+    /// Pay out finalized coins and the bonds.
+    #[command(after_help = "Example: plasma exit withdraw 1 2 3 --from bob")]
     Withdraw {
-        /// The coin.
-        coin: u64,
+        /// The coins, all of them won by the same account.
+        #[arg(required = true)]
+        coins: Vec<u64>,
         /// The winner.
         #[command(flatten)]
         from: From,
     },
+    /// Sign the consent to a coin's exit by somebody else, which can only pay the owner.
+    #[command(
+        after_help = "Example: plasma exit authorize 1 --from bob --not-after 90d > coin1.json"
+    )]
+    Authorize(ExitAuthorize),
+}
+
+/// `plasma exit start`.
+#[derive(Debug, Clone, Args)]
+pub struct ExitStart {
+    /// The coins.
+    #[arg(required = true)]
+    pub coins: Vec<u64>,
+    /// The owner, or whom he has authorised.
+    #[command(flatten)]
+    pub from: From,
+    /// The owner's consent (plasma exit authorize), if somebody else signs; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub authorization: Vec<PathBuf>,
+    /// History file of a coin (plasma coin export); may be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub history: Vec<PathBuf>,
+}
+
+/// `plasma exit challenge`.
+#[derive(Debug, Clone, Args)]
+pub struct ExitChallenge {
+    /// The coin.
+    pub coin: u64,
+    /// The exit; default: every one that can be refuted.
+    pub exit: Option<u64>,
+    /// Who pays for the transaction and gets half of the bond.
+    #[command(flatten)]
+    pub from: From,
+    /// History file of the coin (plasma coin export).
+    #[arg(long, value_name = "FILE")]
+    pub history: Vec<PathBuf>,
+}
+
+/// `plasma exit show`.
+#[derive(Debug, Clone, Args)]
+pub struct ExitShow {
+    /// The coin.
+    pub coin: u64,
+    /// The exit.
+    pub exit: u64,
+    /// History file of the coin (plasma coin export).
+    #[arg(long, value_name = "FILE")]
+    pub history: Vec<PathBuf>,
+}
+
+/// `plasma exit sweep`, `plasma exit cancel`.
+#[derive(Debug, Clone, Args)]
+pub struct ExitId {
+    /// The coin.
+    pub coin: u64,
+    /// The exit; may be left out where only one answer is possible.
+    pub exit: Option<u64>,
+    /// Who signs.
+    #[command(flatten)]
+    pub from: From,
+}
+
+/// `plasma exit authorize`.
+#[derive(Debug, Clone, Args)]
+pub struct ExitAuthorize {
+    /// The coin.
+    pub coin: u64,
+    /// Its owner.
+    #[command(flatten)]
+    pub from: From,
+    /// Until when: a time from now such as 90d, or Unix seconds.
+    #[arg(long, value_name = "TIME")]
+    pub not_after: String,
+    /// History file of the coin (plasma coin export).
+    #[arg(long, value_name = "FILE")]
+    pub history: Vec<PathBuf>,
 }
 
 /// `plasma proof`.

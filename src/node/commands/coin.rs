@@ -1,15 +1,20 @@
 //! `plasma coin`.
 
-use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use plasma_client::history::{History, HistoryError, follow};
+use plasma_client::history::History;
 use plasma_client::queries::CoinAnswer;
-use plasma_core::{B256, BlockNumber, CoinId};
+use plasma_core::{BlockNumber, CoinId};
 use plasma_rootchain::contract::RootChainContract;
 use plasma_rootchain::ethereum::At;
 use serde_json::json;
 
 use crate::cli::Coin;
+use crate::commands::verify::{
+    Checked, Leaving, Source, View, check, coin_files, files_error, open_file, write_portable,
+};
 use crate::context::{Context, deposit_of, find_coin, rpc_error, unknown_coin};
 use crate::ethereum::eth_error;
 use crate::output::{CommandError, CommandResult, Output};
@@ -18,22 +23,16 @@ use crate::output::{CommandError, CommandResult, Output};
 pub async fn run(context: &Context, command: &Coin, output: &Output) -> CommandResult<()> {
     match command {
         Coin::Show { coin } => show(context, *coin, output).await,
-        Coin::List { owner } => list(context, owner, output).await,
-        Coin::History { coin, verify: true } => {
-            let verified = verify_coin(context, *coin).await?;
-            let (checked, state) = (verified.checked(), verified.state());
-            let moved: Vec<BlockNumber> = verified.moves().map(|shown| shown.block).collect();
-            let text = format!(
-                "coin {coin} verified up to block {checked} on Ethereum\nowner {}\n\
-                 moved in {moved:?}",
-                state.owner
-            );
-            let data = json!({"coin": coin, "checked": checked, "owner": state.owner,
-                              "block": state.block, "hash": state.hash, "moved": moved});
-            output.result(text, data);
-            Ok(())
+        Coin::List { owner: Some(owner) } => list(context, owner, output).await,
+        Coin::List { owner: None } => list_kept(context, output).await,
+        Coin::History { coin, verify: true, file, no_node } => {
+            receive(context, Some(*coin), file.as_deref(), *no_node, output).await
         }
-        Coin::History { coin, verify: false } => history(context, *coin, output).await,
+        Coin::History { coin, verify: false, .. } => history(context, *coin, output).await,
+        Coin::Export { coin, file } => export(context, *coin, file.as_deref(), output).await,
+        Coin::Import { file, no_node } => {
+            receive(context, None, Some(file), *no_node, output).await
+        }
     }
 }
 
@@ -60,18 +59,33 @@ async fn show(context: &Context, coin: CoinId, output: &Output) -> CommandResult
         CoinAnswer::Record(_) => "active",
         CoinAnswer::Unmoved(_) => "active, never moved",
     };
-    let deposit = deposit_of(&context.contract()?, coin).await?;
+    let contract = context.contract()?;
+    let deposit = deposit_of(&contract, coin).await?;
+    let stage = stage(&contract, known.state.block).await?;
     let text = format!(
-        "coin {coin}\nowner  {}\nvalue  {}\nstatus {status}\nblock  {}\nhash   {}",
+        "coin {coin}\nowner  {}\nvalue  {}\nstatus {status}\nblock  {}, {stage}\nhash   {}",
         known.state.owner, deposit.value, known.state.block, known.state.hash
     );
     let data = json!({
         "coin": coin, "owner": known.state.owner, "value": deposit.value.to_string(),
         "asset_kind": deposit.asset_kind, "token": deposit.token, "status": status,
-        "block": known.state.block, "hash": known.state.hash, "deposit": deposit.deposit_id,
+        "block": known.state.block, "stage": stage, "hash": known.state.hash,
+        "deposit": deposit.deposit_id,
     });
     output.result(text, data);
     Ok(())
+}
+
+/// How far a coin's last block has come on its way; before "final" nothing is received.
+async fn stage(contract: &RootChainContract, block: BlockNumber) -> CommandResult<&'static str> {
+    let stored = |at| async move { contract.last_block(at).await.map_err(eth_error) };
+    Ok(if block <= stored(At::Finalized).await? {
+        "final on Ethereum"
+    } else if block <= stored(At::Latest).await? {
+        "on Ethereum"
+    } else {
+        "not on Ethereum yet"
+    })
 }
 
 async fn list(context: &Context, owner: &str, output: &Output) -> CommandResult<()> {
@@ -86,6 +100,20 @@ async fn list(context: &Context, owner: &str, output: &Output) -> CommandResult<
         .collect();
     let data = json!({"owner": address, "runs": runs});
     output.result(lines.join("\n"), data);
+    Ok(())
+}
+
+async fn list_kept(context: &Context, output: &Output) -> CommandResult<()> {
+    let view = View::read(context).await?;
+    let files = coin_files(context, &view)?;
+    let (mut lines, mut data) = (Vec::new(), Vec::new());
+    for coin in files.coins().map_err(files_error)? {
+        let Some((history, bytes)) = files.load(coin).map_err(files_error)? else { continue };
+        let (owner, checked) = (history.state().owner, history.checked());
+        lines.push(format!("{coin}  of {owner}, verified up to block {checked}, {bytes} bytes"));
+        data.push(json!({"coin": coin, "owner": owner, "checked": checked, "bytes": bytes}));
+    }
+    output.result(lines.join("\n"), json!({"coins": data}));
     Ok(())
 }
 
@@ -106,57 +134,110 @@ async fn history(context: &Context, coin: CoinId, output: &Output) -> CommandRes
     Ok(())
 }
 
-/// The roots of blocks `from ..= to` at a block of Ethereum.
-async fn roots(
-    contract: &RootChainContract,
-    from: BlockNumber,
-    to: BlockNumber,
-    at: At,
-) -> CommandResult<BTreeMap<BlockNumber, B256>> {
-    let mut roots = BTreeMap::new();
-    for number in from..=to {
-        if let Some(root) = contract.root(number, at).await.map_err(eth_error)? {
-            roots.insert(number, root);
-        }
+/// Checks a coin as its receiver does, keeps what is final, and says how it stands.
+async fn receive(
+    context: &Context,
+    coin: Option<CoinId>,
+    file: Option<&Path>,
+    no_node: bool,
+    output: &Output,
+) -> CommandResult<()> {
+    let file = file.map(open_file).transpose()?;
+    let coin = coin.or(file.as_ref().map(|file| file.header().coin)).unwrap_or_default();
+    let node = if no_node { None } else { Some(context.node()?) };
+    let view = View::read(context).await?;
+    let mut source = Source { file, node: node.as_ref() };
+    let Checked { last_final, latest, latest_error, .. } =
+        checked(context, &view, coin, &mut source).await?;
+    let state = last_final.state();
+    let moved: Vec<BlockNumber> = last_final.moves().map(|shown| shown.block).collect();
+    let mut text = format!(
+        "coin {coin} verified up to block {} at Ethereum's finalized block {}\n\
+         owner {} since block {}\nmoved in {moved:?}",
+        last_final.checked(),
+        view.finalized_number,
+        state.owner,
+        state.block
+    );
+    let mut pending = Vec::new();
+    for shown in latest.moves().filter(|shown| shown.block > last_final.checked()) {
+        let to = shown.transfer.transfer.new_owner;
+        text += &format!("\non Ethereum, not final yet: to {to} in block {}", shown.block);
+        pending.push(json!({"block": shown.block, "to": to}));
     }
-    Ok(roots)
+    if let Some(error) = latest_error {
+        output.note(format!("beyond Ethereum's finalized block: {error}"));
+    }
+    let status = if pending.is_empty() { "received" } else { "on_ethereum" };
+    if pending.is_empty() {
+        text += "\nreceived";
+    }
+    let data = json!({"coin": coin, "checked": last_final.checked(), "owner": state.owner,
+                      "block": state.block, "hash": state.hash, "moved": moved,
+                      "status": status, "on_ethereum": pending});
+    output.result(text, data);
+    Ok(())
 }
 
-/// Verifies a coin as its receiver does: every block since the deposit against the roots at
-/// Ethereum's finalized block, and no exit of it is open there or at the latest block.
+/// Checks a coin; refuses one whose exit is open, or which is gone.
+async fn checked(
+    context: &Context,
+    view: &View,
+    coin: CoinId,
+    source: &mut Source<'_>,
+) -> CommandResult<Checked> {
+    let deposit = view.deposit(coin).await?;
+    if let Some(leaving) = view.leaving(&deposit, coin).await? {
+        let what = match leaving {
+            Leaving::Exiting => "is exiting",
+            Leaving::Gone => "has left Ethereum's contract",
+        };
+        let help = format!("plasma exit list {coin}");
+        return Err(CommandError::no("exiting", format!("coin {coin} {what}"), help));
+    }
+    let files = coin_files(context, view)?;
+    let checked = check(view, &files, coin, deposit, source).await?;
+    // A coin without a block since its deposit is kept too.
+    files.store(&checked.last_final, &[]).map_err(files_error)?;
+    Ok(checked)
+}
+
+/// Verifies a coin as its receiver does, by the node and what is kept; its history up to
+/// Ethereum's finalized block.
 pub async fn verify_coin(context: &Context, coin: CoinId) -> CommandResult<History> {
-    let contract = context.contract()?;
     let node = context.node()?;
-    let domain = context.checked_params(&node).await?.domain();
-    let head = contract.ethereum.head(At::Finalized).await.map_err(eth_error)?;
-    let finalized = At::Number(head.map_or(0, |head| head.number));
-    let deposit = contract.deposit_of(coin, finalized).await.map_err(eth_error)?;
-    let deposit = deposit.ok_or_else(|| {
-        let message = format!("the deposit of coin {coin} is not finalized on Ethereum");
-        CommandError::no("not_finalized", message, "wait, then again")
-    })?;
-    for at in [finalized, At::Latest] {
-        let state = contract.coin(coin, deposit.deposit_id, at).await.map_err(eth_error)?;
-        if state.status != 0 || !state.open.is_empty() {
-            let message = format!("coin {coin} is exiting or has left Ethereum's contract");
-            return Err(CommandError::no("exiting", message, format!("plasma exit list {coin}")));
-        }
-    }
-    let newest = contract.last_block(finalized).await.map_err(eth_error)?;
-    let mut history = History::new(coin, deposit, domain).map_err(history_error)?;
-    let roots = roots(&contract, history.checked() + 1, newest, finalized).await?;
-    let followed = follow(&node, &mut history, newest, |n| roots.get(&n).copied(), |_| ()).await;
-    followed.and_then(|()| history.refuse_garbage()).map_err(history_error)?;
-    Ok(history)
+    let view = View::read(context).await?;
+    let mut source = Source { file: None, node: Some(&node) };
+    Ok(checked(context, &view, coin, &mut source).await?.last_final)
 }
 
-/// A history's error as a command's.
-fn history_error(error: HistoryError) -> CommandError {
-    match error {
-        HistoryError::Rpc(error) => rpc_error(error),
-        other => {
-            let help = "refuse the coin; its owner: plasma exit start COIN";
-            CommandError::no("history", other, help)
-        }
+async fn export(
+    context: &Context,
+    coin: CoinId,
+    file: Option<&Path>,
+    output: &Output,
+) -> CommandResult<()> {
+    let path = file.map_or_else(|| PathBuf::from(format!("coin-{coin}.history")), Path::to_owned);
+    let node = context.node()?;
+    let view = View::read(context).await?;
+    let mut source = Source { file: None, node: Some(&node) };
+    let checked = checked(context, &view, coin, &mut source).await?;
+    if let Some(error) = checked.latest_error {
+        return Err(error);
     }
+    let files = coin_files(context, &view)?;
+    let failed = |error| CommandError::failure("history_file", error, "check the path");
+    let mut out = BufWriter::new(File::create(&path).map_err(failed)?);
+    let bytes = write_portable(&files, &checked, &mut out)?;
+    out.flush().map_err(failed)?;
+    let (last_final, newest) = (checked.last_final.checked(), checked.latest.checked());
+    let text = format!(
+        "{}\nblocks {} to {newest} of coin {coin}, final up to {last_final}, {bytes} bytes",
+        path.display(),
+        checked.latest.deposit().deposit_block + 1
+    );
+    let data = json!({"coin": coin, "file": path, "newest": newest, "final": last_final,
+                      "bytes": bytes});
+    output.result(text, data);
+    Ok(())
 }

@@ -10,4 +10,6 @@ pub mod exit;
 pub mod proof;
 pub mod relayer;
 pub mod transfer;
+pub mod verify;
 pub mod wallet;
+pub mod watch;
