@@ -95,6 +95,7 @@ fn dispatch(cli: &Cli, output: &mut Output) -> CommandResult<()> {
     let home = home(cli);
     match &cli.command {
         Command::Devnet(devnet) => dispatch_devnet(home, devnet, output),
+        Command::Demo { name } => commands::demo::run(&Context::load(home)?, *name, output),
         Command::Init { genesis } => init::run(&home, genesis.as_deref(), output),
         Command::Start => start::run(&home, &config::load(&home.0)?, output),
         Command::Relayer => block_on(commands::relayer::run(&Context::load(home)?, output))?,
@@ -124,7 +125,6 @@ async fn dispatch_async(
     output: &Output,
 ) -> CommandResult<()> {
     match command {
-        Command::Demo { name } => commands::demo::run(context, *name, output).await,
         Command::Doctor => commands::doctor::run(context, output).await,
         Command::Deposit(args) => commands::deposit::run(context, args, output).await,
         Command::Coin(command) => commands::coin::run(context, command, output).await,
@@ -134,6 +134,7 @@ async fn dispatch_async(
         Command::Proof(command) => commands::proof::run(context, command, output).await,
         // The others were dispatched before.
         Command::Devnet(_)
+        | Command::Demo { .. }
         | Command::Init { .. }
         | Command::Start
         | Command::Relayer

@@ -9,7 +9,7 @@ use crate::cli;
 use crate::commands::demo;
 use crate::context::Context;
 use crate::devnet::{Description, Devnet, Options, describe};
-use crate::ethereum::{block_on, eth_error};
+use crate::ethereum::eth_error;
 use crate::home::Home;
 use crate::output::{CommandError, CommandResult, Output};
 use crate::process::{runs, terminate};
@@ -35,7 +35,7 @@ pub fn up(home: &Home, args: &cli::DevnetUp, output: &mut Output) -> CommandResu
     output.note(summary(&dir, &devnet.description));
     if let Some(name) = args.demo {
         let context = Context::load(Home(devnet.dir.clone()))?;
-        block_on(demo::run(&context, name, output))??;
+        demo::run(&context, name, output)?;
         if args.once {
             return Ok(());
         }
