@@ -21,6 +21,8 @@ pub struct Config {
     pub app: AppConfig,
     /// The relayer.
     pub relayer: RelayerConfig,
+    /// The watcher.
+    pub watch: WatchConfig,
 }
 
 /// `[node]`
@@ -119,6 +121,31 @@ impl Default for RelayerConfig {
     }
 }
 
+/// `[watch]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WatchConfig {
+    /// URLs of further nodes of the child chain, asked after `[node] rpc`.
+    pub nodes: Vec<String>,
+    /// Seconds that a plasma block's data may be missing before its owners' exits are started.
+    pub data_grace_s: u64,
+    /// Seconds after which a transaction that was not mined is replaced.
+    pub resubmit_after_s: u64,
+    /// Most wei a unit of gas may cost.
+    pub max_fee_wei: u64,
+}
+
+impl Default for WatchConfig {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            data_grace_s: 86_400,
+            resubmit_after_s: 48,
+            max_fee_wei: 500_000_000_000,
+        }
+    }
+}
+
 /// Path of the configuration in a home.
 pub fn path(home: &Path) -> PathBuf {
     home.join("config").join("plasma.toml")
@@ -210,8 +237,10 @@ fn parse_like(default: &toml::Value, text: &str) -> Option<toml::Value> {
 
 /// The file that `init` writes: every key with its comment.
 pub fn render(config: &Config) -> String {
-    let Config { node, ethereum, app, relayer } = config;
-    let urls = ethereum.rpc.iter().map(|url| format!("{url:?}")).collect::<Vec<_>>().join(", ");
+    let Config { node, ethereum, app, relayer, watch } = config;
+    let list =
+        |urls: &[String]| urls.iter().map(|url| format!("{url:?}")).collect::<Vec<_>>().join(", ");
+    let (urls, nodes) = (list(&ethereum.rpc), list(&watch.nodes));
     format!(
         "# Configuration of `plasma`. Precedence: default < this file < PLASMA_<SECTION>_<KEY> < \
 flag.
@@ -257,6 +286,17 @@ key_file = {key_file:?}
 resubmit_after_s = {resubmit}
 # Most wei that a unit of gas may cost.
 max_fee_wei = {max_fee}
+
+[watch]
+# URLs of further nodes of the child chain, asked after [node] rpc; none of them is trusted.
+nodes = [{nodes}]
+# Seconds that a plasma block's data may be missing before its owners' exits are started. An exit
+# of somebody else is answered at once.
+data_grace_s = {data_grace}
+# Seconds after which a transaction that was not mined is replaced.
+resubmit_after_s = {watch_resubmit}
+# Most wei that a unit of gas may cost.
+max_fee_wei = {watch_max_fee}
 ",
         rpc = node.rpc,
         margin = node.max_block_margin,
@@ -274,6 +314,9 @@ max_fee_wei = {max_fee}
         key_file = relayer.key_file,
         resubmit = relayer.resubmit_after_s,
         max_fee = relayer.max_fee_wei,
+        data_grace = watch.data_grace_s,
+        watch_resubmit = watch.resubmit_after_s,
+        watch_max_fee = watch.max_fee_wei,
     )
 }
 
@@ -286,6 +329,7 @@ mod tests {
         let mut config = Config::default();
         config.ethereum.rpc.push("http://127.0.0.1:1".into());
         config.app.transfer_events = true;
+        config.watch.nodes.push("http://127.0.0.1:2".into());
         let text = render(&config);
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), config);
         let keys = toml::Table::try_from(&config).unwrap();

@@ -9,6 +9,7 @@ mod devnet;
 mod ethereum;
 mod home;
 mod init;
+mod metrics;
 mod output;
 mod process;
 mod signals;
@@ -75,7 +76,7 @@ fn refuse_arguments(error: &clap::Error) -> Exit {
 
 /// Services log at info; commands print their own results.
 fn start_logging(cli: &Cli) {
-    let service = matches!(cli.command, Command::Start | Command::Relayer);
+    let service = matches!(cli.command, Command::Start | Command::Relayer | Command::Watch(_));
     let default = if service { "info" } else { "off" };
     let filter = cli.log.as_deref().unwrap_or(default);
     tracing_subscriber::fmt()
@@ -100,6 +101,9 @@ fn dispatch(cli: &Cli, output: &mut Output) -> CommandResult<()> {
         Command::Start => start::run(&home, &config::load(&home.0)?, output),
         Command::Relayer => block_on(commands::relayer::run(&Context::load(home)?, output))?,
         Command::Wallet(command) => commands::wallet::run(&Context::load(home)?, command, output),
+        Command::Watch(args) => {
+            block_on(commands::watch::run(&Context::load(home)?, args, output))?
+        }
         command => block_on(dispatch_async(&Context::load(home)?, command, output))?,
     }
 }
@@ -138,6 +142,7 @@ async fn dispatch_async(
         | Command::Init { .. }
         | Command::Start
         | Command::Relayer
+        | Command::Watch(_)
         | Command::Wallet(_) => Ok(()),
     }
 }

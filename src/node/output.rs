@@ -107,6 +107,11 @@ impl Output {
         print_line(&line);
     }
 
+    /// Prints one of many results: `text` for people, `data` as a line of JSON for programs.
+    pub fn line(&self, text: impl Display, data: Value) {
+        print_line(&if self.json { data.to_string() } else { text.to_string() });
+    }
+
     /// Prints an error: to stderr for people, as the answer for programs.
     pub fn error(&self, error: &CommandError) {
         if self.json {

@@ -1,0 +1,218 @@
+//! `plasma watch`: guards coins, and trusts no node.
+//!
+//! stdout has a line for each step and alert, `--json` makes each a JSON object. Below the home's
+//! `data/watch/` are what the watcher remembers (`watch.log`), a journal for each account that
+//! sends, and `status.json`, which is written anew when something has changed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use plasma_client::rpc::NodeClient;
+use plasma_core::domain::Domain;
+use plasma_core::exit::authorization_digest;
+use plasma_core::signature::{Signature, SigningKey};
+use plasma_core::{Address, B256, CoinId};
+use plasma_rootchain::contract::Authorization;
+use plasma_rootchain::courier::Policy;
+use plasma_rootchain::ethereum::Ethereum;
+use plasma_rootchain::watcher::report::{Notice, Report};
+use plasma_rootchain::watcher::{Settings, WatchError, Watcher};
+use serde_json::{Value, json};
+
+use crate::cli::Watch;
+use crate::context::{Context, rpc_error};
+use crate::ethereum::{eth_error, parse_address};
+use crate::home::write_file;
+use crate::metrics;
+use crate::output::{CommandError, CommandResult, Output};
+use crate::signals::Signals;
+
+/// Time limit of a question to a node.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// Between two tries to reach Ethereum at the start.
+const RETRY: Duration = Duration::from_secs(2);
+/// Between two looks at the signals.
+const SIGNAL_POLL: Duration = Duration::from_millis(100);
+
+/// Runs until a signal.
+pub async fn run(context: &Context, args: &Watch, output: &Output) -> CommandResult<()> {
+    let signals =
+        Signals::install().map_err(|error| CommandError::failure("signals", error, ""))?;
+    let served = Arc::new(Mutex::new(String::new()));
+    if let Some(address) = args.metrics {
+        let bound = metrics::serve(address, Arc::clone(&served)).await?;
+        output.note(format!("metrics at http://{bound}/metrics"));
+    }
+    let stopped = async {
+        while !signals.received() {
+            tokio::time::sleep(SIGNAL_POLL).await;
+        }
+    };
+    tokio::select! {
+        ended = watch(context, args, output, &served) => ended,
+        // Stopping is as good as a crash: everything is on disk before it is done.
+        () = stopped => Ok(()),
+    }
+}
+
+async fn watch(
+    context: &Context,
+    args: &Watch,
+    output: &Output,
+    served: &Mutex<String>,
+) -> CommandResult<()> {
+    let mut watcher = loop {
+        let made = match settings(context, args).await {
+            Ok(settings) => Watcher::new(settings).await.map_err(watch_error),
+            Err(error) => Err(error),
+        };
+        match made {
+            Ok(watcher) => break watcher,
+            // Ethereum may be away when the watcher starts.
+            Err(error) if error.exit == crate::output::Exit::Unreachable => {
+                output.note(format!("waiting for Ethereum: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(RETRY).await;
+    };
+    let status = context.home.data().join("watch/status.json");
+    output.note(format!("watching; status in {}", status.display()));
+    let mut written = Value::Null;
+    watcher
+        .run(|notices, report| {
+            for notice in &notices {
+                tell(notice, output);
+            }
+            publish(report, &status, &mut written, served);
+        })
+        .await;
+    Ok(())
+}
+
+fn tell(notice: &Notice, output: &Output) {
+    let Notice { kind, alert, text, data } = notice;
+    if *alert {
+        tracing::warn!(alert = kind, %data, "{text}");
+    } else {
+        tracing::info!(step = kind, %data, "{text}");
+    }
+    let line = if *alert { format!("ALERT {kind}: {text}") } else { text.clone() };
+    output
+        .line(line, json!({"schema": 1, "kind": kind, "alert": alert, "text": text, "data": data}));
+}
+
+fn publish(report: &Report, path: &Path, written: &mut Value, served: &Mutex<String>) {
+    *served.lock().unwrap_or_else(PoisonError::into_inner) = report.metrics();
+    let status = report.status();
+    if *written == status {
+        return;
+    }
+    // A status that cannot be written is no reason to stop guarding.
+    match write_file(path, &format!("{status:#}\n")) {
+        Ok(()) => *written = status,
+        Err(error) => tracing::warn!(%error, path = %path.display(), "status file"),
+    }
+}
+
+async fn settings(context: &Context, args: &Watch) -> CommandResult<Settings> {
+    let config = &context.config;
+    let mut keys: Vec<SigningKey> = Vec::new();
+    for name in &args.from {
+        keys.push(context.key(name, args.password_file.as_deref()).await?);
+    }
+    let payer = match &args.payer {
+        Some(name) => Some(context.key(name, args.password_file.as_deref()).await?),
+        None => keys.first().cloned(),
+    };
+    let mut owners: Vec<Address> = Vec::new();
+    for owner in &args.owner {
+        owners.push(context.address(owner).await?);
+    }
+    if keys.is_empty() && owners.is_empty() && args.coin.is_empty() {
+        let message = "whose coins? --from KEY, --owner ADDRESS or --coin COIN";
+        return Err(CommandError::usage(message, "plasma watch --from alice"));
+    }
+    let authorizations = match &args.authorizations {
+        Some(dir) => read_authorizations(context, dir).await?,
+        None => BTreeMap::new(),
+    };
+    let mut nodes = vec![context.node()?];
+    for url in &config.watch.nodes {
+        nodes.push(NodeClient::new(url, ANSWER_TIMEOUT).map_err(rpc_error)?);
+    }
+    let ethereum: Result<Vec<Ethereum>, _> =
+        config.ethereum.rpc.iter().map(|url| Ethereum::new(url)).collect();
+    Ok(Settings {
+        ethereum: ethereum.map_err(eth_error)?,
+        root_chain: parse_address(&config.ethereum.root_chain)?,
+        deployed_at: config.ethereum.deployed_at,
+        nodes,
+        dir: context.home.data().join("watch"),
+        keys,
+        owners,
+        coins: args.coin.clone(),
+        payer,
+        authorizations,
+        data_grace_s: config.watch.data_grace_s,
+        withdraw: args.withdraw,
+        dry_run: args.dry_run,
+        policy: Policy {
+            resubmit_after: Duration::from_secs(config.watch.resubmit_after_s),
+            max_fee_wei: config.watch.max_fee_wei.into(),
+        },
+    })
+}
+
+/// The consents in a directory's `*.json` (`plasma exit authorize`).
+async fn read_authorizations(
+    context: &Context,
+    dir: &Path,
+) -> CommandResult<BTreeMap<(CoinId, B256), Authorization>> {
+    let chain_id = context.ethereum()?.chain_id().await.map_err(eth_error)?;
+    let domain = Domain::new(chain_id, parse_address(&context.config.ethereum.root_chain)?);
+    let entries = std::fs::read_dir(dir).map_err(|error| {
+        CommandError::usage(format!("{}: {error}", dir.display()), "check the path")
+    })?;
+    let mut found: BTreeMap<(CoinId, B256), Authorization> = BTreeMap::new();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let (key, consent) = read_authorization(&path, &domain).ok_or_else(|| {
+            let message = format!("{} is no consent of a coin's owner", path.display());
+            CommandError::usage(message, "plasma exit authorize COIN --from OWNER --not-after 90d")
+        })?;
+        // Of several, the one that lasts longest.
+        let known = found.entry(key).or_insert_with(|| consent.clone());
+        if known.not_after < consent.not_after {
+            *known = consent;
+        }
+    }
+    Ok(found)
+}
+
+/// A consent with its coin and state, if the owner whom it names has signed it.
+fn read_authorization(path: &Path, domain: &Domain) -> Option<((CoinId, B256), Authorization)> {
+    let file: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    // Written with --json, it is the answer's data.
+    let file = file.get("data").unwrap_or(&file);
+    let text = |field: &str| file[field].as_str();
+    let (coin, not_after) = (file["coin"].as_u64()?, file["not_after"].as_u64()?);
+    let hash: B256 = text("state_hash")?.parse().ok()?;
+    let owner: Address = text("owner")?.parse().ok()?;
+    let mut signature = Signature([0; 64]);
+    hex::decode_to_slice(text("signature")?.strip_prefix("0x")?, &mut signature.0).ok()?;
+    let digest = authorization_digest(domain, coin, hash, not_after);
+    let signed = signature.recover(digest).ok() == Some(owner);
+    signed.then_some(((coin, hash), Authorization { not_after, signature }))
+}
+
+fn watch_error(error: WatchError) -> CommandError {
+    match error {
+        WatchError::Ethereum(error) => eth_error(error),
+        other => CommandError::usage(other, "plasma watch --help"),
+    }
+}
