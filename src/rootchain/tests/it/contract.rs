@@ -100,6 +100,46 @@ async fn a_deposited_coin_exits() {
     assert_eq!(credits, 1);
 }
 
+fn deposit_exit(coin: u64) -> ExitStart {
+    ExitStart { coin, deposit_id: 1, transfer: None, authorization: None, hint: 0 }
+}
+
+/// More coins than one transaction takes.
+#[tokio::test]
+async fn many_coins_exit_together() {
+    let anvil = Anvil::start();
+    let (contract, _) = anvil.deploy(&validators().0).await;
+    let alice = anvil.sender("alice").await;
+    let token = (Address::ZERO, U256::ZERO);
+    contract.make_deposit(&alice, asset::ETH, token, number(5), 200).await.unwrap();
+    let exits: Vec<ExitStart> = (1..=130).map(deposit_exit).collect();
+    let mut opened = Vec::new();
+    let done = contract.start_exits(&alice, &exits, |ids| opened.push(ids.to_vec())).await;
+    done.unwrap();
+    assert_eq!(opened.iter().map(Vec::len).collect::<Vec<_>>(), [64, 64, 2]);
+    assert_eq!(opened.concat(), (1..=130).map(|id| (id, id)).collect::<Vec<_>>());
+    // A second exit of the first coin of the second transaction: the first one stands.
+    let again: Vec<ExitStart> = (131..=194).chain([1]).map(deposit_exit).collect();
+    let mut opened = 0;
+    let failed = contract.start_exits(&alice, &again, |ids| opened += ids.len()).await;
+    assert!(matches!(&failed, Err(EthError::Reverted(name)) if name == "ExitExists"));
+    assert_eq!(opened, 64);
+
+    anvil.call("evm_increaseTime", json!([1_001])).await;
+    anvil.mine(1).await;
+    let coins: Vec<u64> = (1..=130).collect();
+    let with_others = [&coins[..], &[199, 200]].concat();
+    assert_eq!(contract.finalize_many(&alice, &with_others).await.unwrap(), coins);
+    assert!(contract.finalize_many(&alice, &with_others).await.unwrap().is_empty());
+    let early = contract.withdraw_many(&alice, &[1, 2, 200]).await;
+    assert!(matches!(&early, Err(EthError::Reverted(name)) if name == "NotExited"), "{early:?}");
+    contract.withdraw_many(&alice, &coins).await.unwrap();
+    for coin in [1, 130] {
+        assert_eq!(contract.coin(coin, 1, At::Latest).await.unwrap().status, 2);
+    }
+    assert_eq!(contract.evidence(1, 0).await.unwrap(), [], "a deposit exit shows no transfer");
+}
+
 #[tokio::test]
 async fn errors_tell_what_happened() {
     let key = devnet_key("alice").unwrap();

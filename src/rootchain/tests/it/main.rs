@@ -9,3 +9,5 @@ mod gate;
 mod node;
 mod relayer;
 mod relayer_faults;
+mod watcher;
+mod world;

@@ -67,7 +67,7 @@ async fn serve(mut stream: TcpStream, chain: TestChain) {
 }
 
 /// The first whole request in the buffer, with its length.
-fn whole_request(bytes: &[u8]) -> Option<(Value, usize)> {
+pub fn whole_request(bytes: &[u8]) -> Option<(Value, usize)> {
     let head_end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let head = String::from_utf8_lossy(&bytes[..head_end]).to_lowercase();
     let length = head.split("content-length:").nth(1)?.split("\r\n").next()?.trim();
