@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod chain;
+mod challenge;
 mod history;
 mod keys;
 mod queries;
