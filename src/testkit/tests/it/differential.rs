@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plasma_testkit::exit_game::{Refusal, Rules};
 
+use crate::from_env;
 use crate::generator::Generator;
 
 /// Calls of one game: each has its own contract.
@@ -47,10 +48,6 @@ fn play(seed: u64) -> Answers {
         }
     }
     answers
-}
-
-fn from_env(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().unwrap())
 }
 
 #[test]

@@ -4,3 +4,9 @@
 
 mod differential;
 mod generator;
+mod scenarios;
+
+/// A number from the environment, for longer runs and replays.
+fn from_env(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
