@@ -382,7 +382,7 @@ pub enum Exit {
     /// Open the exits of coins; each puts up the bond.
     #[command(after_help = "Example: plasma exit start 1 --from bob\n\
         Without a node: plasma exit start 1 --from bob --history coin1.history\n\
-        For its owner:  plasma exit start 1 --from tower --authorization coin1.json")]
+        For its owner:  plasma exit start 1 --from dave --authorization coin1.json")]
     Start(ExitStart),
     /// Refute exits of a coin with what the node, history files and Ethereum show.
     #[command(after_help = "Example: plasma exit challenge 1 --from bob\n\

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cli;
+mod demos;
 mod ethereum;
+mod exit_game;
 mod faults;
 mod path;
 mod refusals;

@@ -1,5 +1,5 @@
 //! What is known of a coin: its deposit and open exits in the contract, and its inclusions as the
-//! node, history files and Ethereum's events show them.
+//! wallet's own records, history files, Ethereum's events and the node show them.
 //!
 //! Nobody of them is trusted: an inclusion counts if it leads to the root on Ethereum, and a
 //! source that says nothing or nonsense is named and passed over. So an exit can be started and
@@ -11,6 +11,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 
 use plasma_client::challenge::Inclusion;
+use plasma_client::coin_files::CoinFiles;
 use plasma_client::history::History;
 use plasma_client::history_file::{Header, HistoryFile};
 use plasma_client::queries::CoinProof;
@@ -21,6 +22,7 @@ use plasma_core::{B256, BlockNumber, CoinId};
 use plasma_rootchain::contract::{OnChainCoin, RootChainContract};
 use plasma_rootchain::ethereum::At;
 
+use crate::commands::verify::files_error;
 use crate::context::{Context, deposit_of};
 use crate::ethereum::eth_error;
 use crate::output::{CommandError, CommandResult, Output};
@@ -82,6 +84,14 @@ impl<'a> Sources<'a> {
             ahead: None,
         };
         let mut pool = Pool { sources: self, roots: BTreeMap::new(), output };
+        match self.kept(coin) {
+            Ok(kept) => {
+                for shown in kept {
+                    pool.put(&mut known.history, shown, "the wallet").await?;
+                }
+            }
+            Err(error) => output.note(format!("without the wallet's records: {error}")),
+        }
         for shown in self.read_files(&known.history)? {
             pool.put(&mut known.history, shown, "the history file").await?;
         }
@@ -98,13 +108,20 @@ impl<'a> Sources<'a> {
         Ok(known)
     }
 
+    /// What the wallet has kept of a coin that it has verified.
+    fn kept(&self, coin: CoinId) -> CommandResult<Vec<Inclusion>> {
+        let files = CoinFiles::open(&self.context.home.0.join("coins"), &self.domain);
+        let kept = files.map_err(files_error)?.load(coin).map_err(files_error)?;
+        Ok(kept.map_or_else(Vec::new, |(history, _)| history.included().to_vec()))
+    }
+
     /// The inclusions in the files of this coin.
     fn read_files(&self, history: &History) -> CommandResult<Vec<Inclusion>> {
         let mut found = Vec::new();
         for path in self.files {
             let bad = |error: &dyn std::fmt::Display| {
                 let message = format!("{}: {error}", path.display());
-                CommandError::usage(message, "plasma coin export COIN --out FILE")
+                CommandError::usage(message, "plasma coin export COIN FILE")
             };
             let reader = BufReader::new(File::open(path).map_err(|error| bad(&error))?);
             let mut file = HistoryFile::open(reader).map_err(|error| bad(&error))?;
