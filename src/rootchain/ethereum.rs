@@ -11,17 +11,16 @@ use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::network::{EthereumWallet, NetworkTransactionBuilder, TransactionBuilder};
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::providers::{DynProvider, Provider, ProviderBuilder};
+use alloy::rpc::client::RpcClient;
 use alloy::rpc::types::{Filter, Log, Topic, TransactionReceipt, TransactionRequest};
 use alloy::signers::local::PrivateKeySigner;
 use alloy::sol_types::SolCall;
-use alloy::transports::http::reqwest;
 use alloy::transports::{RpcError, TransportErrorKind};
 use plasma_core::signature::SigningKey;
 
 use crate::contract::error_name;
+use crate::transport::Transport;
 
-/// Longest wait for one answer: an endpoint that hangs must not stop the follower for ever.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a receipt is awaited.
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks for a receipt.
@@ -104,10 +103,12 @@ impl Ethereum {
     /// An endpoint by its URL; connects on the first call.
     pub fn new(url: &str) -> Result<Self, EthError> {
         let parsed = url.parse().map_err(|_| EthError::Url(url.to_owned()))?;
-        let http = reqwest::Client::builder().timeout(ANSWER_TIMEOUT).build().map_err(|error| {
-            EthError::Unreachable { url: url.to_owned(), cause: innermost(&error) }
+        let transport = Transport::new(parsed).map_err(|error| EthError::Unreachable {
+            url: url.to_owned(),
+            cause: innermost(&error),
         })?;
-        let provider = ProviderBuilder::default().connect_reqwest(http, parsed).erased();
+        let provider = ProviderBuilder::default().connect_client(RpcClient::new(transport, false));
+        let provider = provider.erased();
         Ok(Self { provider, url: url.to_owned() })
     }
 

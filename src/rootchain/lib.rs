@@ -7,4 +7,5 @@ pub mod ethereum;
 pub mod follower;
 pub mod journal;
 pub mod relayer;
+mod transport;
 pub mod watcher;

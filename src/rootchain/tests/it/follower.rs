@@ -399,12 +399,12 @@ async fn a_running_follower_reads_on_as_the_chain_applies() {
 
 #[tokio::test]
 async fn an_endless_answer_is_refused_before_it_fills_the_memory() {
-    let anvil = Anvil::start().await;
+    let anvil = Anvil::start();
     let gate = Gate::before(&anvil);
     gate.on("eth_chainId", || Verdict::Answer(json!("0".repeat(17 << 20))));
     let refused = gate.ethereum().chain_id().await.unwrap_err();
     assert!(refused.to_string().contains("more than 16777216 bytes"), "{refused}");
-    gate.on("eth_chainId", || Verdict::Answer(json!("0".repeat(15 << 20))));
+    gate.on("eth_chainId", || Verdict::Answer(json!("x".repeat(15 << 20))));
     let read = gate.ethereum().chain_id().await.unwrap_err();
     assert!(!read.to_string().contains("more than"), "{read}");
 }
