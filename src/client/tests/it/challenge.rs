@@ -82,9 +82,9 @@ fn a_spent_state_is_refuted_by_the_spend() {
 #[test]
 fn a_deposit_exit_is_refuted_above_the_deposit_block_only() {
     let early = at(DEPOSIT_BLOCK, pay(&start(), "alice", "bob", 10));
-    assert_eq!(refuted(&exit(&start(), &start()), &[early.clone()]), None);
+    assert_eq!(refuted(&exit(&start(), &start()), std::slice::from_ref(&early)), None);
     let later = at(DEPOSIT_BLOCK + 1, early.transfer);
-    assert_eq!(refuted(&exit(&start(), &start()), &[later.clone()]), spent(&later));
+    assert_eq!(refuted(&exit(&start(), &start()), std::slice::from_ref(&later)), spent(&later));
     let zero = CoinState { block: 0, ..start() };
     let of_zero = at(4, pay(&zero, "alice", "bob", 10));
     assert_eq!(refuted(&exit(&start(), &start()), &[of_zero]), None);
