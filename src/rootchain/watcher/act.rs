@@ -143,13 +143,14 @@ impl Watcher {
         let unauthorised = self.unauthorised(&actions, now);
         self.report.hold(now, &alerts, &unauthorised);
         self.forget_done()?;
-        let mut due = Due::new();
-        for (coin, action) in actions {
-            if !unauthorised.contains(&coin) && !self.put_off.contains_key(&(coin, part(&action))) {
-                due.push((coin, action));
-            }
-        }
-        // What runs out first comes first; a withdrawal waits for everything else.
+        let may = |coin: &CoinId, action: &Action| {
+            let started = matches!(action, Action::Start { .. });
+            !(started && unauthorised.contains(coin))
+                && !self.put_off.contains_key(&(*coin, part(action)))
+        };
+        let mut due: Due = actions.into_iter().filter(|(coin, action)| may(coin, action)).collect();
+        due.sort_by_key(|(coin, _)| self.first_opened(*coin));
+        // A withdrawal waits for everything else.
         let order = ["challenge", "start", "finalize", "sweep"];
         for wanted in order {
             let some: Vec<_> = due.iter().filter(|(_, action)| kind(action) == wanted).collect();
@@ -188,6 +189,12 @@ impl Watcher {
             alerts.extend(decision.alerts.into_iter().map(|alert| (coin, alert)));
         }
         (actions, alerts)
+    }
+
+    /// When the first of a coin's open exits was opened: what runs out first comes first.
+    fn first_opened(&self, coin: CoinId) -> u64 {
+        let open = self.seen.get(&coin).into_iter().flat_map(|seen| &seen.open);
+        open.map(|exit| exit.opened_at).min().unwrap_or(u64::MAX)
     }
 
     /// Coins whose owner's exit is due, but nobody here may start it.

@@ -10,6 +10,7 @@
 //! | `{"checked":7,"coins":[[1,100]]}` | these runs of coins are checked up to block 7 |
 //! | `{"ethereum":[90,"0x.."],"counts":[3,1,7],"touched":[[1,2]]}` | read up to that block; these coins had an exit |
 //! | `{"missing":7,"since":1700000000}` | since then nobody shows what block 7 holds at some coin |
+//! | `{"owners":["0x.."],"named":[5]}` | who and what is guarded: for more, Ethereum is read again |
 //! | `{"forget":5}` | a coin that has left the contract |
 //!
 //! Every line is a fact that was verified, and is synced before anything is done because of it. A
@@ -65,6 +66,7 @@ enum Line {
     Checked { checked: BlockNumber, coins: Runs },
     Ethereum { ethereum: (u64, B256), counts: (u64, u64, u64), touched: Runs },
     Missing { missing: BlockNumber, since: u64 },
+    Guards { owners: BTreeSet<Address>, named: BTreeSet<CoinId> },
     Forget { forget: CoinId },
 }
 
@@ -91,6 +93,8 @@ pub struct Book {
     position: Option<Position>,
     /// Since when blocks are missing (Unix seconds of Ethereum).
     missing: BTreeMap<BlockNumber, u64>,
+    /// Whose coins, and which others, Ethereum was read for.
+    guards: (BTreeSet<Address>, BTreeSet<CoinId>),
 }
 
 impl Book {
@@ -115,6 +119,7 @@ impl Book {
             touched: BTreeSet::new(),
             position: None,
             missing: BTreeMap::new(),
+            guards: Default::default(),
         };
         book.load()?;
         book.prune_missing();
@@ -157,6 +162,7 @@ impl Book {
                 Line::Missing { missing, since } => {
                     self.missing.entry(missing).or_insert(since);
                 }
+                Line::Guards { owners, named } => self.guards = (owners, named),
                 Line::Forget { forget } => {
                     self.coins.remove(&forget);
                     self.touched.remove(&forget);
@@ -172,6 +178,8 @@ impl Book {
         let mut out = BufWriter::new(File::create(&beside)?);
         let Domain { chain_id, root_chain, .. } = self.domain;
         write_line(&mut out, &Line::Format { format: FORMAT.into(), chain_id, root_chain })?;
+        let (owners, named) = self.guards.clone();
+        write_line(&mut out, &Line::Guards { owners, named })?;
         for history in self.coins.values() {
             write_line(&mut out, &history_line(history))?;
         }
@@ -195,6 +203,22 @@ impl Book {
         written
             .and_then(|()| self.file.sync_data())
             .map_err(|source| BookError::Io { path: self.path.clone(), source })
+    }
+
+    /// Sets whose coins, and which others, are guarded. For new ones everything is read again.
+    pub fn guard(
+        &mut self,
+        owners: BTreeSet<Address>,
+        named: BTreeSet<CoinId>,
+    ) -> Result<(), BookError> {
+        let known = owners.is_subset(&self.guards.0) && named.is_subset(&self.guards.1);
+        if !known {
+            // First, so that a crash in between reads again too.
+            self.position = None;
+            self.guards = (owners.clone(), named.clone());
+            self.rewrite().map_err(|source| BookError::Io { path: self.path.clone(), source })?;
+        }
+        Ok(())
     }
 
     /// Watched coins, ascending.

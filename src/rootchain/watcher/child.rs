@@ -39,11 +39,11 @@ impl Watcher {
         let newest = self.stored();
         self.report.progress.stored = newest;
         self.list_coins(newest).await?;
-        let started = Instant::now();
+        let until = Instant::now() + TURN;
         let mut behind: Vec<History> = self.behind(newest);
-        while !behind.is_empty() && started.elapsed() < TURN {
+        while !behind.is_empty() && Instant::now() < until {
             let rest = behind.split_off(COINS_PER_BATCH.min(behind.len()));
-            self.check(behind, newest).await?;
+            self.check(behind, newest, until).await?;
             behind = rest;
         }
         self.ask_for_signatures().await?;
@@ -63,7 +63,12 @@ impl Watcher {
     }
 
     /// Follows these histories, and keeps how far they got.
-    async fn check(&mut self, some: Vec<History>, newest: BlockNumber) -> Result<(), WatchError> {
+    async fn check(
+        &mut self,
+        some: Vec<History>,
+        newest: BlockNumber,
+        until: Instant,
+    ) -> Result<(), WatchError> {
         let lowest = some.iter().map(History::checked).min().unwrap_or(newest) + 1;
         let newest = newest.min(lowest.saturating_add(BLOCKS_PER_QUESTION - 1));
         self.read_roots(lowest, newest).await?;
@@ -71,7 +76,9 @@ impl Watcher {
         let (mut moved, mut rested, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         let mut waiting = some.into_iter().filter(|history| history.checked() < newest);
         loop {
+            // A node that hangs keeps the next look waiting for one answer, not for all.
             while tasks.len() < QUESTIONS
+                && Instant::now() < until
                 && let Some(history) = waiting.next()
             {
                 let nodes = self.settings.nodes.clone();

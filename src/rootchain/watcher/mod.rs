@@ -180,7 +180,8 @@ impl Watcher {
             withdraw: settings.withdraw,
         };
         let bond = contract.bond().await?;
-        let book = Book::open(&settings.dir, domain)?;
+        let mut book = Book::open(&settings.dir, domain)?;
+        book.guard(rules.owners.clone(), settings.coins.iter().copied().collect())?;
         let deposits =
             book.coins().values().map(|h| (h.deposit().first_coin, *h.deposit())).collect();
         Ok(Self {

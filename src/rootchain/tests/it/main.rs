@@ -4,6 +4,7 @@
 mod anvil;
 mod chain;
 mod contract;
+mod decide;
 mod follower;
 mod gate;
 mod node;

@@ -55,8 +55,8 @@ pub struct Child {
     pub spoiled: BTreeSet<BlockNumber>,
     /// Coins that the node names of an owner.
     pub named: BTreeMap<Address, Vec<CoinId>>,
-    /// Blocks for which the node was asked.
-    pub asked: u64,
+    /// Proofs that were made before, as a node's archive makes them quickly.
+    pub prepared: BTreeMap<(CoinId, BlockNumber), Vec<u8>>,
 }
 
 impl Child {
@@ -79,18 +79,21 @@ impl Child {
         Some(CoinProof { transfer, proof })
     }
 
-    fn answer(&mut self, path: &str, data: &str) -> Option<Vec<u8>> {
+    fn answer(&self, path: &str, data: &str) -> Option<Vec<u8>> {
         let words: Vec<&str> = path.split('/').skip(1).collect();
         match words[..] {
             ["coin", coin, "proofs", from, to] => {
                 let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
                 let mut proofs = Vec::new();
                 for block in from..=to {
-                    self.asked += 1;
                     if self.withheld.contains(&block) {
                         break;
                     }
-                    proofs.push(self.proof(coin.parse().unwrap(), block)?.encode());
+                    let coin = coin.parse().unwrap();
+                    proofs.push(match self.prepared.get(&(coin, block)) {
+                        Some(proof) => proof.clone(),
+                        None => self.proof(coin, block)?.encode(),
+                    });
                 }
                 let mut out = Vec::new();
                 put_varint(&mut out, proofs.len() as u64);
@@ -155,7 +158,7 @@ impl World {
             withheld: BTreeSet::new(),
             spoiled: BTreeSet::new(),
             named: BTreeMap::new(),
-            asked: 0,
+            prepared: BTreeMap::new(),
         }));
         let url = serve(Arc::clone(&child)).await;
         Self { anvil, contract, deployed_at, domain, child, url }
@@ -277,6 +280,18 @@ impl World {
         let deposit = self.contract.deposit_of(coin, At::Latest).await.unwrap().unwrap();
         let coin = self.contract.coin(coin, deposit.deposit_id, At::Latest).await.unwrap();
         (coin.status, coin.open.iter().map(|exit| exit.id).collect())
+    }
+
+    /// Makes the proofs of these coins in a block.
+    pub fn prepare(&self, coins: impl Iterator<Item = CoinId>, block: BlockNumber) {
+        let mut child = self.child.lock().unwrap();
+        let leaves = child.leaves(block).unwrap();
+        child.prepared.clear();
+        for coin in coins {
+            let transfer = child.leaves[block as usize - 1].get(&coin).copied();
+            let shown = CoinProof { transfer, proof: prove(&leaves, coin) };
+            child.prepared.insert((coin, block), shown.encode());
+        }
     }
 
     pub async fn sender(&self, name: &str) -> Sender {
