@@ -92,8 +92,10 @@ pub async fn run(
             loop {
                 let next = queue.lock().unwrap_or_else(|e| e.into_inner()).pop_front();
                 let Some(tx) = next else { return Ok::<u64, RpcError>(refused) };
-                if node.broadcast(&tx, Broadcast::Sync).await?.code != 0 {
-                    refused += 1;
+                match node.broadcast(&tx, Broadcast::Sync).await {
+                    // Still pending from a run before: this run does not count it.
+                    Err(RpcError::Comet { .. }) => refused += 1,
+                    answer => refused += u64::from(answer?.code != 0),
                 }
             }
         }));

@@ -18,6 +18,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let alice = devnet_key("alice").ok_or("no alice")?;
     let bob = devnet_key("bob").ok_or("no bob")?.address();
     let txs = plasma_qa::make_txs(&node, &alice, bob, transfers.parse()?, bundle.parse()?).await?;
+    if txs.is_empty() {
+        return Err("alice has no coins that never moved: plasma deposit --from alice ...".into());
+    }
     let r = plasma_qa::run(&node, txs, connections.parse()?).await?;
     println!(
         "sent {} transactions in {:.1} s ({:.0}/s), {} refused; committed {} transfers in {} \

@@ -27,6 +27,12 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// A duration of at most ten years: the contract keeps times in 40 bits.
+fn parse_warp(text: &str) -> Result<u64, String> {
+    let seconds = parse_duration_s(text)?;
+    if seconds > 3_650 * 86_400 { Err(format!("{text} is above 3650d")) } else { Ok(seconds) }
+}
+
 /// Nouns.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -142,8 +148,8 @@ pub enum Devnet {
     /// Let time pass on Ethereum.
     #[command(after_help = "Example: plasma devnet warp 15d")]
     Warp {
-        /// How long, e.g. 15d, 12h, 30m, 45s.
-        #[arg(value_parser = parse_duration_s)]
+        /// How long, e.g. 15d, 12h, 30m, 45s; at most ten years.
+        #[arg(value_parser = parse_warp)]
         time: u64,
     },
     /// Delete a devnet that is down.
@@ -242,10 +248,10 @@ pub struct Deposit {
     #[command(flatten)]
     pub from: From,
     /// Value of each coin: wei, `1.5ether`, `3gwei`, or a token's smallest units.
-    #[arg(long, default_value = "1")]
-    pub value: String,
-    /// How many coins.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long)]
+    pub value: Option<String>,
+    /// How many coins, at most 1,000.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub count: u16,
     /// Asset.
     #[arg(long, value_enum, default_value_t = AssetName::Eth)]
@@ -254,8 +260,8 @@ pub struct Deposit {
     #[arg(long)]
     pub token: Option<String>,
     /// Token id of an NFT or ERC-1155.
-    #[arg(long, default_value = "0")]
-    pub id: String,
+    #[arg(long)]
+    pub id: Option<String>,
     /// Mint the devnet's test token first.
     #[arg(long)]
     pub mint: bool,

@@ -45,7 +45,7 @@ impl Default for NodeConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EthereumConfig {
-    /// URLs of Ethereum's JSON-RPC, tried in order.
+    /// URLs of Ethereum's JSON-RPC; the node's follower tries them in order, commands use the first.
     pub rpc: Vec<String>,
     /// Address of the RootChain contract.
     pub root_chain: String,
@@ -252,7 +252,7 @@ rpc = {rpc:?}
 max_block_margin = {margin}
 
 [ethereum]
-# URLs of Ethereum's JSON-RPC, tried in order.
+# URLs of Ethereum's JSON-RPC. A node's follower tries them in order, commands use the first.
 rpc = [{urls}]
 # Address of the RootChain contract.
 root_chain = {root_chain:?}

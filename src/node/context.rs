@@ -7,11 +7,12 @@ use plasma_client::queries::CoinAnswer;
 use plasma_client::rpc::{NodeClient, RpcError};
 use plasma_client::wallet::{Keystore, check_devnet, devnet_accounts, devnet_key};
 use plasma_core::coin::{CoinState, Deposit};
+use plasma_core::domain::Domain;
 use plasma_core::signature::SigningKey;
 use plasma_core::state::Params;
 use plasma_core::{Address, CoinId};
-use plasma_rootchain::contract::RootChainContract;
-use plasma_rootchain::ethereum::{EthError, Ethereum, Sender};
+use plasma_rootchain::contract::{RootChain, RootChainContract};
+use plasma_rootchain::ethereum::{At, EthError, Ethereum, Sender};
 
 use crate::config::{self, Config};
 use crate::ethereum::{eth_error, parse_address};
@@ -63,6 +64,22 @@ impl Context {
         Ok(RootChainContract { ethereum: self.ethereum()?, address })
     }
 
+    /// The contract, after it has shown that it is a RootChain of Ethereum's chain at the
+    /// configured address: whoever sends it money asks first.
+    pub async fn checked_contract(&self) -> CommandResult<RootChainContract> {
+        let contract = self.contract()?;
+        let chain_id = contract.ethereum.chain_id().await.map_err(eth_error)?;
+        let separator = RootChain::domainSeparatorCall {};
+        match contract.read(separator, At::Latest).await {
+            Ok(found) if found == Domain::new(chain_id, contract.address).separator => Ok(contract),
+            Err(error @ (EthError::Unreachable { .. } | EthError::Rpc(_))) => Err(eth_error(error)),
+            _ => {
+                let message = format!("{} is no RootChain of chain {chain_id}", contract.address);
+                Err(CommandError::usage(message, "correct [ethereum] root_chain or rpc"))
+            }
+        }
+    }
+
     /// The node's parameters, checked against the configured contract.
     pub async fn params(&self, node: &NodeClient) -> CommandResult<Params> {
         let params = node.params().await.map_err(rpc_error)?;
@@ -107,8 +124,12 @@ impl Context {
         let key = match devnet_key(name).filter(|_| !stored) {
             Some(key) => key,
             None => {
+                if !stored && name.parse::<Address>().is_err() {
+                    let message = format!("there is no key {name:?}");
+                    return Err(CommandError::usage(message, "plasma wallet list"));
+                }
                 let file = password.ok_or_else(|| {
-                    let message = format!("key {name:?} needs its password, or does not exist");
+                    let message = format!("key {name:?} needs its password");
                     CommandError::usage(message, "pass --password-file FILE")
                 })?;
                 let password = read_password(file)?;
@@ -130,10 +151,7 @@ impl Context {
             }
             None => match devnet_accounts().into_iter().find(|(name, _)| *name == text) {
                 Some((_, address)) => address,
-                None => text.parse().map_err(|_| {
-                    let message = format!("{text:?} is neither an address nor a known account");
-                    CommandError::usage(message, "plasma wallet list")
-                })?,
+                None => parse_receiver(text)?,
             },
         };
         self.check_devnet(address).await?;
@@ -146,12 +164,35 @@ impl Context {
     }
 }
 
+/// An address in hex. Letters of both cases are a checksum (EIP-55), which must be right: a slip
+/// in one digit would send a coin to nobody.
+pub fn parse_receiver(text: &str) -> CommandResult<Address> {
+    let address: Address = text.parse().map_err(|_| {
+        let message = format!("{text:?} is neither an address nor a known account");
+        CommandError::usage(message, "plasma wallet list")
+    })?;
+    let digits = text.trim_start_matches("0x");
+    let mixed = digits.bytes().any(|b| b.is_ascii_uppercase())
+        && digits.bytes().any(|b| b.is_ascii_lowercase());
+    if mixed && address.to_checksum(None).trim_start_matches("0x") != digits {
+        let message = format!("the checksum of address {text} is wrong (EIP-55)");
+        return Err(CommandError::usage(message, "compare it, or write it in lower case"));
+    }
+    Ok(address)
+}
+
 /// The first line of a password file.
 pub fn read_password(file: &Path) -> CommandResult<String> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         CommandError::usage(format!("{}: {error}", file.display()), "check the path")
     })?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(password.to_owned()),
+        _ => {
+            let message = format!("{}: its first line is empty", file.display());
+            Err(CommandError::usage(message, "write a password into it"))
+        }
+    }
 }
 
 /// A keystore's error as a command's.
@@ -190,7 +231,6 @@ pub fn unknown_coin(coin: CoinId) -> CommandError {
 
 /// The deposit of a coin in the contract.
 pub async fn deposit_of(contract: &RootChainContract, coin: CoinId) -> CommandResult<Deposit> {
-    use plasma_rootchain::ethereum::At;
     let found = contract.deposit_of(coin, At::Latest).await.map_err(eth_error)?;
     found.ok_or_else(|| {
         let message = format!("no deposit on Ethereum created coin {coin}");
@@ -201,4 +241,20 @@ pub async fn deposit_of(contract: &RootChainContract, coin: CoinId) -> CommandRe
 /// Shows that a call to Ethereum has another cause than the contract.
 pub fn is_revert(error: &EthError, name: &str) -> bool {
     matches!(error, EthError::Reverted(found) if found == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_checksum_is_no_address() {
+        let bob = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+        for good in [bob, &bob.to_lowercase(), &bob[2..]] {
+            assert_eq!(parse_receiver(good).unwrap(), bob.parse::<Address>().unwrap());
+        }
+        for bad in ["0x3C44CdDdB6a900fa2b585dd299e03d12FA4293Bc", "0x3C44", "bob", ""] {
+            assert!(parse_receiver(bad).is_err(), "{bad}");
+        }
+    }
 }

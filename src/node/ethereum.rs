@@ -40,6 +40,10 @@ pub fn eth_error(error: EthError) -> CommandError {
         EthError::Unreachable { .. } => {
             (Exit::Unreachable, "ethereum_unreachable", "plasma devnet status")
         }
+        // Not one of our contract's: a token's, as revert data in hex.
+        EthError::Reverted(data) if data.starts_with("0x") => {
+            (Exit::Rejected, "reverted", "check the token: address, id, balance")
+        }
         EthError::Reverted(_) => (Exit::Rejected, "reverted", "plasma exit list COIN"),
         EthError::Url(_) => (Exit::Usage, "url", "correct [ethereum] rpc in config/plasma.toml"),
         _ => (Exit::Failure, "ethereum", "plasma doctor"),

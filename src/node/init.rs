@@ -13,6 +13,13 @@ use crate::output::{CommandError, CommandResult, Output};
 
 /// Makes what is missing of a home; never overwrites a key or a configuration.
 pub fn run(home: &Home, genesis: Option<&Path>, output: &Output) -> CommandResult<()> {
+    // Before anything is made: a wrong path leaves nothing behind.
+    let genesis = genesis.map(|path| {
+        std::fs::read_to_string(path).map_err(|error| {
+            CommandError::usage(format!("{}: {error}", path.display()), "check --genesis")
+        })
+    });
+    let genesis = genesis.transpose()?;
     let failed = |error: std::io::Error| {
         CommandError::failure("init", format!("{}: {error}", home.0.display()), "check the path")
     };
@@ -30,8 +37,7 @@ pub fn run(home: &Home, genesis: Option<&Path>, output: &Output) -> CommandResul
     }
     let listen = config::load(&home.0)?.app.listen;
     cometbft::write_config(&home.cometbft(), &absolute(home, &listen), None)?;
-    if let Some(genesis) = genesis {
-        let text = std::fs::read_to_string(genesis).map_err(failed)?;
+    if let Some(text) = genesis {
         write_file(&home.cometbft().join("config/genesis.json"), &text).map_err(failed)?;
     }
     let consensus_key = base64::engine::general_purpose::STANDARD

@@ -116,8 +116,9 @@ fn dispatch_devnet(home: Home, command: &Devnet, output: &mut Output) -> Command
         Devnet::Status { dir } => commands::devnet::status(&at(dir), output),
         Devnet::Reset { dir, yes } => commands::devnet::reset(&at(dir), *yes, output),
         Devnet::Warp { time } => {
-            block_on(commands::devnet::warp(&Context::load(home)?, *time))??;
-            output.result("done", serde_json::json!({"seconds": time}));
+            let now = block_on(commands::devnet::warp(&Context::load(home)?, *time))??;
+            let text = format!("on Ethereum it is now {}", time::rfc3339(now));
+            output.result(text, serde_json::json!({"seconds": time, "ethereum_time": now}));
             Ok(())
         }
     }

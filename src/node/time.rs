@@ -33,20 +33,14 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year, month, day - (153 * shifted + 2) / 5 + 1)
 }
 
-/// Seconds of `15d`, `12h`, `30m`, `45s` or a bare number of seconds.
+/// Seconds of `15d`, `12h`, `30m` or `45s`.
 pub fn parse_duration_s(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['d', 'h', 'm', 's']) {
-        Some(digits) => (digits, text.as_bytes()[text.len() - 1]),
-        None => (text, b's'),
-    };
-    let factor = match unit {
-        b'd' => 86_400,
-        b'h' => 3_600,
-        b'm' => 60,
-        _ => 1,
-    };
-    let count: u64 = digits.parse().map_err(|_| format!("{text:?} is no duration like 15d"))?;
-    count.checked_mul(factor).ok_or_else(|| format!("{text} is too long"))
+    let bad = || format!("{text:?} is no duration like 15d");
+    let units = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+    let found = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(*unit)?, factor)));
+    let (digits, factor) = found.ok_or_else(bad)?;
+    let count: u64 = digits.parse().map_err(|_| bad())?;
+    count.checked_mul(*factor).ok_or_else(|| format!("{text} is too long"))
 }
 
 #[cfg(test)]
@@ -59,7 +53,9 @@ mod tests {
         assert_eq!(rfc3339(951_827_696), "2000-02-29T12:34:56Z");
         assert_eq!(rfc3339(1_796_087_045), "2026-12-01T01:04:05Z");
         assert_eq!(parse_duration_s("15d"), Ok(1_296_000));
-        assert_eq!(parse_duration_s("90"), Ok(90));
-        assert!(parse_duration_s("soon").is_err() && parse_duration_s("").is_err());
+        assert_eq!(parse_duration_s("90s"), Ok(90));
+        for bad in ["soon", "", "d", "90", "-1d", "99999999999999999999d"] {
+            assert!(parse_duration_s(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -19,13 +19,16 @@ const WAIT_MAX: Duration = Duration::from_secs(1_800);
 
 /// Runs it.
 pub async fn run(context: &Context, args: &Deposit, output: &Output) -> CommandResult<()> {
+    let value = check_options(args)?;
+    let id = args
+        .id
+        .as_deref()
+        .unwrap_or("0")
+        .parse::<U256>()
+        .map_err(|_| CommandError::usage("--id is no number", "plasma deposit --help"))?;
     let key = context.key(&args.from.from, args.from.password_file.as_deref()).await?;
     let sender = context.sender(&key).await?;
-    let contract = context.contract()?;
-    let value = parse_value(&args.value)?;
-    let id = args.id.parse::<U256>().map_err(|_| {
-        CommandError::usage(format!("--id {} is no number", args.id), "plasma deposit --help")
-    })?;
+    let contract = context.checked_contract().await?;
     let (kind, name) = match args.asset {
         AssetName::Eth => (asset::ETH, ""),
         AssetName::Erc20 => (asset::ERC20, "erc20"),
@@ -51,6 +54,30 @@ pub async fn run(context: &Context, args: &Deposit, output: &Output) -> CommandR
     let ids: Vec<String> = (first..=last).map(|coin| coin.to_string()).collect();
     output.result(ids.join("\n"), json!({"first_coin": first, "count": count}));
     Ok(())
+}
+
+/// The value of each coin; refuses options that would mean nothing for the asset.
+fn check_options(args: &Deposit) -> CommandResult<U256> {
+    let refuse = |what: &str| Err(CommandError::usage(what, "plasma deposit --help"));
+    let value = match (&args.value, args.asset) {
+        (Some(_), AssetName::Erc721) => return refuse("an NFT has no --value"),
+        (Some(value), _) => parse_value(value)?,
+        (None, AssetName::Erc721) => U256::ONE,
+        (None, _) => return refuse("--value is needed"),
+    };
+    if value.is_zero() {
+        return refuse("--value must be above zero");
+    }
+    if args.asset == AssetName::Erc721 && args.count != 1 {
+        return refuse("an NFT is one coin: no --count");
+    }
+    if args.asset == AssetName::Eth && (args.mint || args.id.is_some() || args.token.is_some()) {
+        return refuse("--mint, --id and --token are of tokens: pass --asset");
+    }
+    if args.asset == AssetName::Erc20 && args.id.is_some() {
+        return refuse("an ERC-20 token has no --id");
+    }
+    Ok(value)
 }
 
 /// Waits until the child chain has a coin.

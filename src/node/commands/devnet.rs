@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use plasma_rootchain::ethereum::At;
 use serde_json::json;
 
 use crate::cli;
@@ -22,8 +23,6 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Starts a devnet and stays until a signal, or until the demo of `--once` is over.
 pub fn up(home: &Home, args: &cli::DevnetUp, output: &mut Output) -> CommandResult<()> {
-    let signals =
-        Signals::install().map_err(|error| CommandError::failure("signals", error, ""))?;
     let dir = args.dir.clone().unwrap_or_else(|| home.0.clone());
     let options = Options {
         validators: args.validators,
@@ -40,6 +39,10 @@ pub fn up(home: &Home, args: &cli::DevnetUp, output: &mut Output) -> CommandResu
             return Ok(());
         }
     }
+    // From here on ^C stops in order. Before, it ends this process at once, and with it whatever it
+    // has started: there is nothing yet that would be lost.
+    let signals =
+        Signals::install().map_err(|error| CommandError::failure("signals", error, ""))?;
     output.note(next_commands(home, &dir));
     if args.demo.is_none() {
         output.result("ready", json!(devnet.description));
@@ -140,11 +143,12 @@ pub fn reset(dir: &Path, yes: bool, output: &Output) -> CommandResult<()> {
     Ok(())
 }
 
-/// Lets time pass on anvil, and mines a block at the new time.
-pub async fn warp(context: &Context, seconds: u64) -> CommandResult<()> {
+/// Lets time pass on anvil, and mines a block at the new time, which is returned.
+pub async fn warp(context: &Context, seconds: u64) -> CommandResult<u64> {
     let ethereum = context.ethereum()?;
     let increase = vec![json!(seconds)];
     ethereum.anvil("evm_increaseTime", increase).await.map_err(eth_error)?;
     ethereum.anvil("evm_mine", Vec::new()).await.map_err(eth_error)?;
-    Ok(())
+    let head = ethereum.head(At::Latest).await.map_err(eth_error)?;
+    Ok(head.map_or(0, |head| head.timestamp))
 }

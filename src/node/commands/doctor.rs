@@ -12,7 +12,7 @@ pub async fn run(context: &Context, output: &Output) -> CommandResult<()> {
     let mut wrong = Vec::new();
     let mut judge = |what: &str, result: Result<String, String>, cure: &str| match result {
         Ok(text) => found.push(format!("ok    {what}: {text}")),
-        Err(text) => wrong.push(format!("wrong {what}: {text}\n      cure: {cure}")),
+        Err(text) => wrong.push(format!("{what}: {text}\n       cure: {cure}")),
     };
     for (variable, name) in [("PLASMA_COMETBFT", "cometbft"), ("PLASMA_ANVIL", "anvil")] {
         let path = find_program(variable, name).map(|path| path.display().to_string());
@@ -28,23 +28,25 @@ pub async fn run(context: &Context, output: &Output) -> CommandResult<()> {
         judge("config.toml", checked, "plasma init");
     }
     let ethereum = match context.ethereum() {
-        Ok(ethereum) => ethereum.chain_id().await.map(|id| format!("chain {id}")),
-        Err(error) => {
-            judge("ethereum", Err(error.message), "correct [ethereum] rpc");
-            Ok(String::new())
-        }
+        Ok(ethereum) => ethereum.chain_id().await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.message),
     };
-    judge("ethereum", ethereum.map_err(|e| e.to_string()), "plasma devnet up");
+    let reached = ethereum.is_ok();
+    judge("ethereum", ethereum.map(|id| format!("chain {id}")), "plasma devnet up");
+    if reached && !context.config.ethereum.root_chain.is_empty() {
+        let contract = context.checked_contract().await;
+        let shown = contract.map(|contract| contract.address.to_string());
+        judge("contract", shown.map_err(|e| e.message), "correct [ethereum] root_chain");
+    }
     let node = match context.node() {
-        Ok(node) => node.status().await.map(|(height, _)| format!("height {height}")),
-        Err(error) => return Err(error),
+        Ok(node) => node.status().await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.message),
     };
-    judge("node", node.map_err(|e| e.to_string()), "plasma devnet up");
-    let text = [found.clone(), wrong.clone()].concat().join("\n");
+    judge("node", node.map(|(height, _)| format!("height {height}")), "plasma devnet up");
     if wrong.is_empty() {
-        output.result(text, json!({"found": found}));
+        output.result(found.join("\n"), json!({"found": found}));
         return Ok(());
     }
-    let help = "the cures above, then again";
-    Err(CommandError::failure("doctor", text, help))
+    output.note(found.join("\n"));
+    Err(CommandError::failure("doctor", wrong.join("\n"), "the cures above, then again"))
 }

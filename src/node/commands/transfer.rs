@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use plasma_client::coin_files::CoinFiles;
 use plasma_client::history::{History, follow};
 use plasma_client::queries::CoinAnswer;
-use plasma_client::rpc::{Broadcast, NodeClient, RpcError, TxVerdict};
+use plasma_client::rpc::{Broadcast, NodeClient, RpcError, TxResult, TxVerdict};
 use plasma_client::transfer::{Permit, may_sign, sign, tx_hash};
 use plasma_core::code::Code;
 use plasma_core::coin::{CoinState, Deposit};
@@ -60,7 +60,25 @@ pub async fn run(context: &Context, args: &Transfer, output: &Output) -> Command
     let mut data = json!({"hash": hash, "transfers": digests, "max_block": max_block});
     let mut text = format!("transaction {hash}");
     if !args.no_wait {
-        let height = await_inclusion(&node, &bytes).await?;
+        let included = await_inclusion(&node, &bytes).await?;
+        let height = included.height;
+        if included.code != 0 {
+            let name = Code::from_number(included.code).map_or("refused", Code::name);
+            let message = format!("the transfer is in height {height}, but was refused: {name}");
+            let help = "plasma coin show COIN";
+            return Err(CommandError::new(Exit::Rejected, name, message, help));
+        }
+        let skipped: Vec<String> = (0..)
+            .zip(&transfers)
+            .filter(|(i, _)| !executed(&included.data, *i))
+            .map(|(_, t)| t.transfer.coin.to_string())
+            .collect();
+        if !skipped.is_empty() {
+            let coins = skipped.join(", ");
+            let message = format!("the bundle is in height {height}, but not coin {coins}");
+            let help = format!("plasma transfer show {hash}");
+            return Err(CommandError::new(Exit::Rejected, "skipped", message, help));
+        }
         data["height"] = height.into();
         text += &format!("\nincluded at height {height}");
     }
@@ -293,13 +311,19 @@ pub fn accepted(verdict: &TxVerdict) -> CommandResult<()> {
     Err(CommandError::new(Exit::Rejected, name, message, "plasma coin show COIN"))
 }
 
-/// Waits until a transaction is in a block; returns its height.
-pub async fn await_inclusion(node: &NodeClient, tx: &[u8]) -> CommandResult<u64> {
+/// Whether member `i` of a bundle was executed, by the result's data (formats.md): empty if all
+/// were. The node's bytes: a bitmap that is too short says "skipped".
+fn executed(data: &[u8], i: usize) -> bool {
+    data.is_empty() || data.get(i / 8).is_some_and(|byte| byte >> (i % 8) & 1 == 1)
+}
+
+/// Waits until a transaction is in a block; returns its result.
+pub async fn await_inclusion(node: &NodeClient, tx: &[u8]) -> CommandResult<TxResult> {
     let hash = tx_hash(tx);
     let deadline = Instant::now() + INCLUDE_MAX;
     while Instant::now() < deadline {
         if let Some(result) = node.tx(&hash).await.map_err(rpc_error)? {
-            return Ok(result.height);
+            return Ok(result);
         }
         tokio::time::sleep(POLL).await;
     }
@@ -335,9 +359,7 @@ async fn show(
     }
     let result = node.tx(&bytes).await.map_err(rpc_error)?.ok_or_else(missing)?;
     let tx = Tx::decode(&result.tx).map_err(|_| missing())?;
-    // The node's bytes: a bitmap that is too short says "skipped".
-    let bit = |i: usize| result.data.get(i / 8).is_some_and(|byte| byte >> (i % 8) & 1 == 1);
-    let executed = |i: usize| result.data.is_empty() || bit(i);
+    let executed = |i: usize| executed(&result.data, i);
     let mut lines = vec![format!("height {}", result.height)];
     let mut data = Vec::new();
     for (i, t) in tx.transfers().iter().enumerate() {

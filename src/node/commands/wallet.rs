@@ -8,12 +8,13 @@ use crate::cli::Wallet;
 use crate::context::{Context, read_password, wallet_error};
 use crate::devnet::new_key;
 use crate::home::read_key;
-use crate::output::{CommandResult, Output};
+use crate::output::{CommandError, CommandResult, Output};
 
 /// Runs it.
 pub fn run(context: &Context, command: &Wallet, output: &Output) -> CommandResult<()> {
     match command {
         Wallet::New { name, password_file } => {
+            refuse_devnet_name(name)?;
             let key = new_key()?;
             let password = read_password(password_file)?;
             context.keystore().store(name, &key, &password).map_err(wallet_error)?;
@@ -21,6 +22,7 @@ pub fn run(context: &Context, command: &Wallet, output: &Output) -> CommandResul
             output.result(address, json!({"name": name, "address": address}));
         }
         Wallet::Import { name, key_file, password_file } => {
+            refuse_devnet_name(name)?;
             let key = read_key(key_file)?;
             let password = read_password(password_file)?;
             context.keystore().store(name, &key, &password).map_err(wallet_error)?;
@@ -46,4 +48,13 @@ pub fn run(context: &Context, command: &Wallet, output: &Output) -> CommandResul
         }
     }
     Ok(())
+}
+
+/// A key of one's own under a devnet account's name would hide that account from every command.
+fn refuse_devnet_name(name: &str) -> CommandResult<()> {
+    if devnet_accounts().iter().all(|(known, _)| *known != name) {
+        return Ok(());
+    }
+    let message = format!("{name:?} is the name of a devnet account");
+    Err(CommandError::usage(message, "choose another name"))
 }

@@ -152,7 +152,7 @@ impl<'a> Stage<'a> {
 
     /// Lets days pass on Ethereum.
     pub async fn days(&self, days: u64) -> CommandResult<()> {
-        warp(self.context, days * 86_400).await
+        warp(self.context, days * 86_400).await.map(drop)
     }
 
     pub async fn balance(&self, name: &str) -> CommandResult<U256> {
