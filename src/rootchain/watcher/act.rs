@@ -143,12 +143,13 @@ impl Watcher {
         let unauthorised = self.unauthorised(&actions, now);
         self.report.hold(now, &alerts, &unauthorised);
         self.forget_done()?;
-        let may = |coin: &CoinId, action: &Action| {
-            let started = matches!(action, Action::Start { .. });
-            !(started && unauthorised.contains(coin))
-                && !self.put_off.contains_key(&(*coin, part(action)))
+        let waits = |coin: &CoinId, action: &Action| {
+            let start = matches!(action, Action::Start { .. });
+            start && unauthorised.contains(coin)
+                || self.put_off.contains_key(&(*coin, part(action)))
         };
-        let mut due: Due = actions.into_iter().filter(|(coin, action)| may(coin, action)).collect();
+        let mut due = actions;
+        due.retain(|(coin, action)| !waits(coin, action));
         due.sort_by_key(|(coin, _)| self.first_opened(*coin));
         // A withdrawal waits for everything else.
         let order = ["challenge", "start", "finalize", "sweep"];

@@ -11,6 +11,7 @@ use plasma_client::challenge::Inclusion;
 use plasma_client::queries::CoinProof;
 use plasma_client::rpc::NodeClient;
 use plasma_client::wallet::devnet_key;
+use plasma_core::archive::{self, BlockTree};
 use plasma_core::block::{chain_hash, chain_hash_genesis};
 use plasma_core::certificate::{Certificate, attestation_digest};
 use plasma_core::coin::{CoinState, Deposit, asset};
@@ -285,11 +286,15 @@ impl World {
     /// Makes the proofs of these coins in a block.
     pub fn prepare(&self, coins: impl Iterator<Item = CoinId>, block: BlockNumber) {
         let mut child = self.child.lock().unwrap();
-        let leaves = child.leaves(block).unwrap();
+        let file = BlockTree::build_serial(child.leaves(block).unwrap()).encode(block);
         child.prepared.clear();
         for coin in coins {
+            let read = |offset: u64, length: usize| {
+                let from = offset as usize;
+                file.get(from..from + length).map(<[u8]>::to_vec).ok_or(())
+            };
             let transfer = child.leaves[block as usize - 1].get(&coin).copied();
-            let shown = CoinProof { transfer, proof: prove(&leaves, coin) };
+            let shown = CoinProof { transfer, proof: archive::prove(block, coin, read).unwrap() };
             child.prepared.insert((coin, block), shown.encode());
         }
     }
