@@ -8,3 +8,4 @@ mod exit_game;
 mod faults;
 mod path;
 mod refusals;
+mod watch;
