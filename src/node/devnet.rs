@@ -17,6 +17,7 @@ use plasma_core::Address;
 use plasma_core::signature::SigningKey;
 use plasma_core::validators::Validator;
 use plasma_ledger::{Genesis, GenesisParams, GenesisValidator};
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::cometbft::{self, NodeSettings};
@@ -177,7 +178,9 @@ impl Devnet {
     }
 
     fn launch(&mut self, name: &str, command: Command) -> CommandResult<()> {
-        let process = Process::start(name, command, &self.log(name))
+        // Killed while it writes its state, anvil leaves half of a file and cannot start again.
+        let orphaned = if name == "anvil" { Signal::TERM } else { Signal::KILL };
+        let process = Process::start(name, command, &self.log(name), orphaned)
             .map_err(|error| failed(format!("{name}: {error}")))?;
         self.description.processes.insert(name.to_owned(), process.pid());
         self.processes.push(process);

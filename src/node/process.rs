@@ -1,6 +1,6 @@
 //! Child processes that end with this one.
 //!
-//! A child gets SIGKILL when the thread that started it ends (`PR_SET_PDEATHSIG`): even `kill -9`
+//! A child gets a signal when the thread that started it ends (`PR_SET_PDEATHSIG`): even `kill -9`
 //! of the parent leaves no orphan. So children are started from the main thread only.
 #![allow(unsafe_code)]
 
@@ -27,8 +27,14 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
 impl Process {
-    /// Starts `command` with its output appended to `log`.
-    pub fn start(name: &str, mut command: Command, log: &Path) -> io::Result<Self> {
+    /// Starts `command` with its output appended to `log`; `orphaned` is the signal that it gets
+    /// when this process ends without stopping it.
+    pub fn start(
+        name: &str,
+        mut command: Command,
+        log: &Path,
+        orphaned: Signal,
+    ) -> io::Result<Self> {
         let out: File = OpenOptions::new().create(true).append(true).open(log)?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
         // A group of its own: ^C in a terminal reaches the parent alone, which stops its children
@@ -36,8 +42,8 @@ impl Process {
         command.process_group(0);
         // SAFETY: the closure makes one system call, which is safe between fork and exec.
         unsafe {
-            command.pre_exec(|| {
-                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            command.pre_exec(move || {
+                rustix::process::set_parent_process_death_signal(Some(orphaned))?;
                 Ok(())
             });
         }

@@ -14,6 +14,7 @@ use plasma_abci::server::{Handle, Options, Server};
 use plasma_core::event_window::EventWindow;
 use plasma_store::Store;
 use plasma_store::jmt_sled::{JmtSled, SCHEME};
+use rustix::process::Signal;
 
 use crate::cometbft;
 use crate::config::Config;
@@ -61,7 +62,7 @@ pub fn run(home: &Home, config: &Config, output: &Output) -> CommandResult<()> {
     let mut command = Command::new(cometbft::program()?);
     command.args(["start", "--home"]).arg(home.cometbft());
     let log = home.data().join("cometbft.log");
-    let mut cometbft = Process::start("cometbft", command, &log).map_err(failed)?;
+    let mut cometbft = Process::start("cometbft", command, &log, Signal::KILL).map_err(failed)?;
     output.note(format!("node of {} started", home.0.display()));
 
     let result = loop {
