@@ -29,6 +29,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// How long a network may take to start or stop.
 const START_MAX: Duration = Duration::from_secs(120);
 const STOP_MAX: Duration = Duration::from_secs(60);
+/// How long its processes may outlive a killed `devnet up`.
+const ORPHAN_MAX: Duration = Duration::from_secs(10);
 /// Between two looks at something that is awaited.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -162,7 +164,7 @@ impl Network {
         let mut child = self.supervisor.take().expect("the network is up");
         child.kill().unwrap();
         child.wait().unwrap();
-        wait_for("the end of all processes", STOP_MAX, || {
+        wait_for("the end of all processes", ORPHAN_MAX, || {
             self.processes_left().is_empty().then_some(())
         });
     }

@@ -1,4 +1,4 @@
-//! Ethereum that stands still, a relayer that dies, a network that is stopped and started.
+//! Ethereum that stands still, a relayer that dies, a network that is stopped or killed and started.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,11 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const SHORT: Duration = Duration::from_secs(60);
-/// How long Ethereum stands still.
-const PAUSE: Duration = Duration::from_secs(20);
+/// How long Ethereum stands still; a transfer is sent every few seconds of it.
+const PAUSE: Duration = Duration::from_secs(60);
+const TRANSFERS_MEANWHILE: u32 = 20;
+/// Coins that move while everything is killed.
+const LOAD: u32 = 40;
 
 /// A call of Ethereum's JSON-RPC.
 fn ethereum(network: &Network, method: &str, params: Value) -> Value {
@@ -38,32 +41,49 @@ fn assert_no_gap(network: &Network) -> u64 {
     newest
 }
 
+/// The newest closed plasma block, of the child chain alone.
+fn newest_closed(network: &Network) -> u64 {
+    let closed = |n| {
+        let answer = network.rpc(0, &format!("abci_query?path=\"/block/{n}\""));
+        answer["response"]["value"].as_str().is_some_and(|value| !value.is_empty())
+    };
+    (1..).take_while(|n| closed(*n)).last().unwrap_or_default()
+}
+
 #[test]
 fn the_child_chain_does_not_wait_for_ethereum() {
     let mut network = Network::start(&[]);
-    let coin = first_coin(&network, 21);
+    let relayer = network.description()["accounts"]["relayer"].as_str().unwrap().to_lowercase();
+    let coin = first_coin(&network, TRANSFERS_MEANWHILE + 1);
+    let last = coin + u64::from(TRANSFERS_MEANWHILE);
     // Signing asks Ethereum for its chain id, so it is done before.
-    let txs: Vec<String> = (coin..coin + 20)
+    let txs: Vec<String> = (coin..last)
         .map(|coin| network.dry_run(&format!("{coin} --from alice --to bob --max-block 1000")))
         .collect();
     network.signal("anvil", Signal::STOP);
     let (stopped, from) = (Instant::now(), network.height(0).unwrap());
-    for tx in &txs {
+    let closed_before = newest_closed(&network);
+    for (i, tx) in (1..).zip(&txs) {
         let path = format!("broadcast_tx_commit?tx={tx}");
         let reply = get(network.port(0), &path).unwrap();
         assert_eq!(reply.json()["result"]["tx_result"]["code"], 0, "{reply:?}");
-    }
-    while stopped.elapsed() < PAUSE {
-        network.await_heights(0, 1, SHORT);
+        while stopped.elapsed() < PAUSE / TRANSFERS_MEANWHILE * i {
+            network.await_heights(0, 1, SHORT);
+        }
     }
     let made = network.height(0).unwrap() - from;
-    assert!(made >= 10, "only {made} heights in {:?}", stopped.elapsed());
+    assert!(made >= 15, "only {made} heights in {:?}", stopped.elapsed());
+    let closed = newest_closed(&network);
+    assert!(closed >= closed_before + 3, "plasma blocks {closed_before} to {closed}");
     network.signal("anvil", Signal::CONT);
-    assert!(assert_no_gap(&network) >= 2);
-    network.ok(&format!("coin history {coin} --verify"));
+    assert!(assert_no_gap(&network) >= closed);
+    assert_no_double_work(&network, &relayer, 1);
+    for coin in coin..last {
+        network.ok(&format!("coin history {coin} --verify"));
+    }
 
     // Down and up again: coins, blocks and exits are as they were.
-    network.ok(&format!("exit start {} --from alice", coin + 20));
+    network.ok(&format!("exit start {last} --from alice"));
     let shown = network.ok(&format!("coin show {coin}"));
     let height = network.height(0).unwrap();
     network.down();
@@ -75,17 +95,17 @@ fn the_child_chain_does_not_wait_for_ethereum() {
     network.await_root(coin);
     assert_no_gap(&network);
     network.ok("devnet warp 15d");
-    network.ok(&format!("exit finalize {} --from alice", coin + 20));
-    network.ok(&format!("exit withdraw {} --from alice", coin + 20));
+    network.ok(&format!("exit finalize {last} --from alice"));
+    network.ok(&format!("exit withdraw {last} --from alice"));
     network.assert_same_app_hashes();
     network.assert_grammar();
 }
 
 #[test]
-fn the_relayer_dies_between_send_and_receipt() {
+fn the_relayer_and_then_everything_is_killed() {
     let mut network = Network::start(&["--max-heights", "1"]);
     let relayer = network.description()["accounts"]["relayer"].as_str().unwrap().to_owned();
-    let coin = first_coin(&network, 12);
+    let coin = first_coin(&network, 12 + LOAD);
     for round in 0..3 {
         for coin in coin + 4 * round..coin + 4 * round + 4 {
             network.ok(&format!("transfer {coin} --from alice --to bob --no-wait"));
@@ -109,13 +129,42 @@ fn the_relayer_dies_between_send_and_receipt() {
         network.await_root(coin);
     }
     assert!(assert_no_gap(&network) >= 3);
-    assert_no_double_work(&network, &relayer.to_lowercase());
+    assert_no_double_work(&network, &relayer.to_lowercase(), 3);
     network.assert_same_app_hashes();
-    network.kill_supervisor();
+    killed_under_load(&mut network, coin + 12);
+    assert_no_double_work(&network, &relayer.to_lowercase(), 4);
+    network.assert_grammar();
 }
 
-/// Every transaction of the relayer was needed: none failed.
-fn assert_no_double_work(network: &Network, relayer: &str) {
+/// `devnet up` is killed with SIGKILL while the coins from `first` on move: nothing of the devnet
+/// survives it, and `devnet up` goes on with all of the state, Ethereum's too.
+fn killed_under_load(network: &mut Network, first: u64) {
+    let txs: Vec<String> = (first..first + u64::from(LOAD))
+        .map(|coin| network.dry_run(&format!("{coin} --from alice --to bob --max-block 1000")))
+        .collect();
+    // All but the first, which is sent afterwards.
+    for (node, tx) in (0..network.size()).cycle().zip(&txs[1..]) {
+        assert_eq!(network.send(node, tx), Ok(0));
+    }
+    network.kill_supervisor();
+    network.up();
+    // In a block or in none, as the pools of the nodes were lost.
+    network.assert_same_app_hashes();
+    let path = format!("broadcast_tx_commit?tx={}", txs[0]);
+    let reply = get(network.port(0), &path).unwrap();
+    assert_eq!(reply.json()["result"]["tx_result"]["code"], 0, "{reply:?}");
+    network.await_root(first);
+    assert_no_gap(network);
+    network.ok(&format!("coin history {first} --verify"));
+    // The follower goes on, too.
+    let fresh = first_coin(network, 1);
+    network.ok(&format!("transfer {fresh} --from alice --to bob"));
+    network.await_root(fresh);
+    network.assert_same_app_hashes();
+}
+
+/// Every transaction of the relayer was needed: none failed. There are at least `min` of them.
+fn assert_no_double_work(network: &Network, relayer: &str, min: u32) {
     let head = number(&ethereum(network, "eth_blockNumber", json!([])));
     let mut sent = 0;
     for block in 0..=head {
@@ -130,5 +179,5 @@ fn assert_no_double_work(network: &Network, relayer: &str) {
             assert_eq!(receipt["status"], "0x1", "{receipt}");
         }
     }
-    assert!(sent >= 3, "the relayer sent {sent}");
+    assert!(sent >= min, "the relayer sent {sent}");
 }

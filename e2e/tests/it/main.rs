@@ -7,5 +7,7 @@ mod ethereum;
 mod exit_game;
 mod faults;
 mod path;
+mod readme;
 mod refusals;
+mod sign;
 mod watch;

@@ -1,0 +1,68 @@
+//! The README's own commands, as a newcomer types them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use plasma_e2e::{Network, plasma};
+
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+const SECTION: &str = "## Ten minutes with a devnet";
+
+/// Commands and comments of the section's first block of code.
+fn commands() -> Vec<(String, String)> {
+    let text = fs::read_to_string(README).unwrap();
+    let (_, section) = text.split_once(SECTION).unwrap_or_else(|| panic!("no {SECTION}"));
+    let lines = section.lines().skip_while(|line| !line.starts_with("    "));
+    let block = lines.take_while(|line| line.starts_with("    "));
+    let split = |line: &str| match line.split_once(" # ") {
+        Some((command, comment)) => (command.trim().to_owned(), comment.trim().to_owned()),
+        None => (line.trim().to_owned(), String::new()),
+    };
+    block.map(split).collect()
+}
+
+/// What the comment promises: `exit code N`, or success.
+fn promised(comment: &str) -> i32 {
+    comment.split_once("exit code ").map_or(0, |(_, code)| code.parse().unwrap())
+}
+
+#[test]
+fn ten_minutes_with_a_devnet() {
+    // The README starts it with scripts/devnet, which plays the demo first.
+    let network = Network::start(&["--demo", "happy"]);
+    let commands = commands();
+    assert!(commands.len() >= 15, "{commands:?}");
+    let port = format!("localhost:{}", network.port(0));
+    let program = plasma().canonicalize().unwrap();
+    let directory = program.parent().and_then(Path::to_str).unwrap();
+    let path = format!("{directory}:{}", std::env::var("PATH").unwrap());
+    let mut coin: Option<String> = None;
+    for (command, comment) in commands {
+        if let (true, Some(coin)) = (command.starts_with("plasma exit start"), &coin) {
+            // Who types is slower: until now the root has come to Ethereum.
+            network.await_root(coin.parse().unwrap());
+        }
+        let mut shell = Command::new("bash");
+        shell.args(["-o", "pipefail", "-c", &command.replace("localhost:26657", &port)]);
+        shell.env("PATH", &path).env("PLASMA_HOME", network.dir());
+        if let Some(coin) = &coin {
+            shell.env("COIN", coin);
+        }
+        let output = shell.output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(promised(&comment)),
+            "{command} # {comment}\n{stdout}\n{stderr}"
+        );
+        if comment.contains("prints the coin's id") {
+            coin = Some(stdout.trim().to_owned());
+        }
+        if command.starts_with("curl \"") {
+            assert!(stdout.contains("\"code\":0"), "{command}: {stdout}");
+        }
+    }
+    network.assert_same_app_hashes();
+}
