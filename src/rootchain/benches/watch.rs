@@ -14,8 +14,10 @@ mod world;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use plasma_client::queries::CoinProof;
+use plasma_core::archive::{self, BlockTree};
 use plasma_core::coin::CoinState;
-use plasma_core::{B256, CoinId};
+use plasma_core::{B256, BlockNumber, CoinId};
 use plasma_rootchain::relayer::Policy;
 use plasma_rootchain::watcher::{Settings, Watcher};
 
@@ -40,16 +42,24 @@ fn memory() -> f64 {
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1_024.0
 }
 
-async fn measure() {
-    let world = World::new().await;
-    let mut states: BTreeMap<CoinId, CoinState> = BTreeMap::new();
-    for _ in 0..COINS / 1_000 {
-        let deposit = world.deposit("bob", 1_000).await;
-        for coin in deposit.first_coin..deposit.first_coin + 1_000 {
-            states.insert(coin, deposit.state(coin, &world.domain));
-        }
+/// Makes the proofs of all coins in a block, as a node's archive does.
+fn prepare(world: &World, block: BlockNumber) {
+    let mut child = world.child.lock().unwrap();
+    let file = BlockTree::build_serial(child.leaves(block).unwrap()).encode(block);
+    child.prepared.clear();
+    for coin in 1..=COINS {
+        let read = |offset: u64, length: usize| {
+            let from = offset as usize;
+            file.get(from..from + length).map(<[u8]>::to_vec).ok_or(())
+        };
+        let transfer = child.transfers[block as usize - 1].get(&coin).copied();
+        let shown = CoinProof { transfer, proof: archive::prove(block, coin, read).unwrap() };
+        child.prepared.insert((coin, block), shown.encode());
     }
-    let settings = Settings {
+}
+
+fn settings(world: &World) -> Settings {
+    Settings {
         ethereum: vec![world.anvil.ethereum()],
         root_chain: world.contract.address,
         deployed_at: world.deployed_at,
@@ -64,36 +74,50 @@ async fn measure() {
         withdraw: false,
         dry_run: false,
         policy: Policy { resubmit_after: Duration::from_secs(48), max_fee_wei: u128::MAX },
-    };
+    }
+}
+
+/// A block in which some of the coins move, and others do; one of those that moved.
+async fn block(
+    world: &World,
+    states: &mut BTreeMap<CoinId, CoinState>,
+    round: u64,
+) -> (BlockNumber, CoinId) {
+    let moved: Vec<CoinId> =
+        (0..MOVED).map(|i| 1 + (i * (COINS / MOVED) + round) % COINS).collect();
+    let mut leaves: Vec<_> =
+        moved.iter().map(|coin| (*coin, world.signed(&states[coin], "bob", "bob"))).collect();
+    for other in 0..OTHERS {
+        let hash = B256::repeat_byte(round as u8);
+        let state = CoinState { coin: 1_000_000 + other, owner: address("carol"), block: 0, hash };
+        leaves.push((state.coin, world.signed(&state, "carol", "carol")));
+    }
+    let block = world.block(&leaves).await;
+    for (coin, transfer) in leaves.iter().take(moved.len()) {
+        let state = transfer.child_of(&states[coin], block, &world.domain).unwrap();
+        states.insert(*coin, state);
+    }
+    prepare(world, block);
+    (block, moved[0])
+}
+
+async fn measure() {
+    let world = World::new().await;
+    let mut states: BTreeMap<CoinId, CoinState> = BTreeMap::new();
+    for _ in 0..COINS / 1_000 {
+        let deposit = world.deposit("bob", 1_000).await;
+        for coin in deposit.first_coin..deposit.first_coin + 1_000 {
+            states.insert(coin, deposit.state(coin, &world.domain));
+        }
+    }
     let before = memory();
-    let mut watcher = Watcher::new(settings).await.unwrap();
+    let mut watcher = Watcher::new(settings(&world)).await.unwrap();
     watcher.step().await.unwrap();
     assert_eq!(watcher.coins().len() as u64, COINS);
     println!("{COINS} coins at their deposits: {:.1} MiB", memory() - before);
-    let mut times = Vec::new();
-    let mut held = 0.0;
+    let (mut times, mut held) = (Vec::new(), 0.0);
     for round in 0..BLOCKS {
-        let moved: Vec<CoinId> =
-            (0..MOVED).map(|i| 1 + (i * (COINS / MOVED) + round) % COINS).collect();
-        let mut leaves = Vec::new();
-        for coin in &moved {
-            leaves.push((*coin, world.signed(&states[coin], "bob", "bob")));
-        }
-        for other in 0..OTHERS {
-            let state = CoinState {
-                coin: 1_000_000 + other,
-                owner: address("carol"),
-                block: 0,
-                hash: B256::repeat_byte(round as u8),
-            };
-            leaves.push((state.coin, world.signed(&state, "carol", "carol")));
-        }
-        let block = world.block(&leaves).await;
-        for (coin, transfer) in leaves.iter().take(moved.len()) {
-            let state = transfer.child_of(&states[coin], block, &world.domain).unwrap();
-            states.insert(*coin, state);
-        }
-        world.prepare(1..=COINS, block);
+        let (block, moved) = block(&world, &mut states, round).await;
         let before = memory();
         let started = Instant::now();
         while watcher.progress().checked < block {
@@ -101,18 +125,16 @@ async fn measure() {
         }
         times.push(started.elapsed().as_secs_f64());
         held += memory() - before;
-        assert_eq!(watcher.coins()[&moved[0]].state(), states[&moved[0]]);
+        assert_eq!(watcher.coins()[&moved].state(), states[&moved]);
     }
     times.sort_by(f64::total_cmp);
     let log = std::fs::metadata(world.anvil.dir().join("watch/watch.log")).unwrap().len();
     println!(
         "a new block of {} transfers, {MOVED} of them of the {COINS} coins: {:.2} s median \
-         ({:.2} to {:.2}, {BLOCKS} blocks), {:.1} MiB more in all, {} bytes of log",
+         ({:.2} to {:.2}, {BLOCKS} blocks), {held:.1} MiB more in all, {log} bytes of log",
         MOVED + OTHERS,
         times[times.len() / 2],
         times[0],
         times[times.len() - 1],
-        held,
-        log,
     );
 }

@@ -408,60 +408,98 @@ impl Game {
     }
 }
 
-/// Plays one game; who was paid, if anybody.
-fn play(seed: u64) -> Option<Address> {
-    let dice = &mut Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut game = Game {
-        blocks: Blocks::default(),
+/// A game with an honest past that ends with bob.
+fn new_game(dice: &mut Dice) -> Game {
+    let mut blocks = Blocks::default();
+    let (mut at, mut owner) = (state(), "alice");
+    let past = [&["bob"][..], &["carol", "bob"], &["carol", "alice", "bob"]];
+    for to in past[dice.roll(3) as usize] {
+        let paid = pay(&at, owner, to);
+        let block = blocks.add(Some(paid));
+        (at, owner) = (child(&at, &paid, block), to);
+    }
+    Game {
+        blocks,
         open: Vec::new(),
         used: BTreeSet::new(),
         hold_until: 0,
         winner: None,
         exits: 0,
         now: NOW,
-    };
-    // An honest past that ends with bob.
-    let (mut at, mut owner) = (state(), "alice");
-    let past = [&["bob"][..], &["carol", "bob"], &["carol", "alice", "bob"]];
-    for to in past[dice.roll(3) as usize] {
-        let paid = pay(&at, owner, to);
-        let block = game.blocks.add(Some(paid));
-        (at, owner) = (child(&at, &paid, block), to);
     }
+}
+
+/// The adversary opens and refutes exits; what he shows by it is known.
+fn attack(game: &mut Game, known: &mut History, dice: &mut Dice) {
+    for _ in 0..dice.roll(3) {
+        let all = game.exits_of_all();
+        let exit = all[dice.roll(all.len() as u64) as usize];
+        if game.start(exit) {
+            // Parent and transfer are shown; the parent without its signature.
+            for block in [exit.parent_block, exit.block] {
+                let Some(mut shown) = game.blocks.inclusion(block) else { continue };
+                if block == exit.parent_block {
+                    shown.transfer.signature.0 = [0; 64];
+                }
+                let _ = known.learn(game.blocks.0[block as usize - 1].0, shown).unwrap();
+            }
+        }
+    }
+    let shown = game.shown();
+    for exit in game.open.clone() {
+        if dice.roll(4) == 0
+            && let Some(challenge) = refute(&exit, &deposit(), COIN, &shown, &domain())
+        {
+            game.challenge(exit.id);
+            let (Challenge::Spent { spend: shown, .. } | Challenge::DoubleSpend { other: shown }) =
+                challenge;
+            let root = game.blocks.0[shown.block as usize - 1].0;
+            let _ = known.learn(root, shown).unwrap();
+        }
+    }
+}
+
+/// The watcher looks; how many exits it starts.
+fn guard(game: &mut Game, known: &KnownCoin<'_>) -> u32 {
+    let mut open = seen(&game.open);
+    open.hold_until = game.hold_until;
+    open.used.clone_from(&game.used);
+    open.status = u8::from(game.winner.is_some());
+    open.winner = game.winner;
+    let mut started = 0;
+    for action in decide(known, &open, &rules("bob"), game.now).actions {
+        match action {
+            Action::Challenge { exit, .. } => game.challenge(exit),
+            Action::Start { transfer, .. } => {
+                let (parent, last) = (*transfer).clone().unwrap();
+                let parent = parent.map_or(state(), |shown| CoinState {
+                    coin: COIN,
+                    owner: shown.transfer.transfer.new_owner,
+                    block: shown.block,
+                    hash: shown.transfer.transfer.digest(&domain()),
+                });
+                assert!(game.start(exit(0, Some((&parent, &last)), 0)), "started twice");
+                started += 1;
+            }
+            Action::Finalize { .. } => game.finalize(),
+            Action::Sweep { .. } | Action::Withdraw { .. } => {}
+        }
+    }
+    started
+}
+
+/// Plays one game; who was paid, if anybody.
+fn play(seed: u64) -> Option<Address> {
+    let dice = &mut Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut game = new_game(dice);
     let mut known = game.blocks.history(game.blocks.0.len() as u64);
     let (mut withheld, mut missing, mut started) = (dice.roll(2) == 0, None, 0);
     for _ in 0..30 {
-        // Blocks are made only as long as somebody may still be fooled.
         if game.blocks.0.len() < 9 && dice.roll(2) == 0 {
             game.hostile_block(dice);
         }
-        for _ in 0..dice.roll(3) {
-            let all = game.exits_of_all();
-            let exit = all[dice.roll(all.len() as u64) as usize];
-            if game.start(exit) {
-                // Parent and transfer are shown; the parent without its signature.
-                for block in [exit.parent_block, exit.block] {
-                    let Some(mut shown) = game.blocks.inclusion(block) else { continue };
-                    if block == exit.parent_block {
-                        shown.transfer.signature.0 = [0; 64];
-                    }
-                    let _ = known.learn(game.blocks.0[block as usize - 1].0, shown).unwrap();
-                }
-            }
-        }
-        // The adversary refutes what he can: also each other's.
-        let shown = game.shown();
-        for exit in game.open.clone() {
-            if dice.roll(4) == 0
-                && let Some(challenge) = refute(&exit, &deposit(), COIN, &shown, &domain())
-            {
-                game.challenge(exit.id);
-                let (Challenge::Spent { spend: shown, .. }
-                | Challenge::DoubleSpend { other: shown }) = challenge;
-                let root = game.blocks.0[shown.block as usize - 1].0;
-                let _ = known.learn(root, shown).unwrap();
-            }
-        }
+        attack(&mut game, &mut known, dice);
+        // The watcher looks at most half a hold later than the last time.
         game.now += 1 + dice.roll(HOLD_S / 2);
         game.finalize();
         // Withheld blocks may be shown later.
@@ -474,31 +512,7 @@ fn play(seed: u64) -> Option<Address> {
         if withheld && known.checked() < game.blocks.0.len() as u64 {
             missing.get_or_insert((known.checked() + 1, game.now));
         }
-        // The watcher looks, at most half a hold later than the last time.
-        let mut open = seen(&game.open);
-        open.hold_until = game.hold_until;
-        open.used.clone_from(&game.used);
-        open.status = u8::from(game.winner.is_some());
-        open.winner = game.winner;
-        let known_coin = KnownCoin { settled: &known, latest: None, missing };
-        for action in decide(&known_coin, &open, &rules("bob"), game.now).actions {
-            match action {
-                Action::Challenge { exit, .. } => game.challenge(exit),
-                Action::Start { transfer, .. } => {
-                    let (parent, last) = transfer.clone().unwrap();
-                    let parent = parent.map_or(state(), |shown| CoinState {
-                        coin: COIN,
-                        owner: shown.transfer.transfer.new_owner,
-                        block: shown.block,
-                        hash: shown.transfer.transfer.digest(&domain()),
-                    });
-                    assert!(game.start(exit(0, Some((&parent, &last)), 0)), "seed {seed}: twice");
-                    started += 1;
-                }
-                Action::Finalize { .. } => game.finalize(),
-                Action::Sweep { .. } | Action::Withdraw { .. } => {}
-            }
-        }
+        started += guard(&mut game, &KnownCoin { settled: &known, latest: None, missing });
     }
     assert!(started <= 1, "seed {seed}: {started} exits");
     game.winner

@@ -11,7 +11,6 @@ use plasma_client::challenge::Inclusion;
 use plasma_client::queries::CoinProof;
 use plasma_client::rpc::NodeClient;
 use plasma_client::wallet::devnet_key;
-use plasma_core::archive::{self, BlockTree};
 use plasma_core::block::{chain_hash, chain_hash_genesis};
 use plasma_core::certificate::{Certificate, attestation_digest};
 use plasma_core::coin::{CoinState, Deposit, asset};
@@ -49,7 +48,8 @@ pub struct Child {
     domain: Domain,
     roots: Vec<B256>,
     chain_hash: B256,
-    leaves: Vec<BTreeMap<CoinId, SignedTransfer>>,
+    /// Of each block from 1 on.
+    pub transfers: Vec<BTreeMap<CoinId, SignedTransfer>>,
     /// Blocks that the node does not show.
     pub withheld: BTreeSet<BlockNumber>,
     /// Blocks of which the node shows signatures of zeros.
@@ -61,8 +61,8 @@ pub struct Child {
 }
 
 impl Child {
-    fn leaves(&self, block: BlockNumber) -> Option<Vec<Leaf>> {
-        let transfers = self.leaves.get(usize::try_from(block).ok()?.checked_sub(1)?)?;
+    pub fn leaves(&self, block: BlockNumber) -> Option<Vec<Leaf>> {
+        let transfers = self.transfers.get(usize::try_from(block).ok()?.checked_sub(1)?)?;
         let mut leaves: Vec<Leaf> = transfers
             .iter()
             .map(|(coin, t)| Leaf { coin: *coin, hash: t.transfer.digest(&self.domain) })
@@ -73,7 +73,7 @@ impl Child {
 
     pub fn proof(&self, coin: CoinId, block: BlockNumber) -> Option<CoinProof> {
         let proof = prove(&self.leaves(block)?, coin);
-        let mut transfer = self.leaves[block as usize - 1].get(&coin).copied();
+        let mut transfer = self.transfers[block as usize - 1].get(&coin).copied();
         if let Some(transfer) = transfer.as_mut().filter(|_| self.spoiled.contains(&block)) {
             transfer.signature.0 = [0; 64];
         }
@@ -155,7 +155,7 @@ impl World {
             domain,
             roots: Vec::new(),
             chain_hash: chain_hash_genesis(&domain),
-            leaves: Vec::new(),
+            transfers: Vec::new(),
             withheld: BTreeSet::new(),
             spoiled: BTreeSet::new(),
             named: BTreeMap::new(),
@@ -194,8 +194,8 @@ impl World {
             };
             let filler = filler.sign(&key("operator"), &self.domain);
             let transfers = leaves.iter().copied().chain([(u64::MAX, filler)]).collect();
-            child.leaves.push(transfers);
-            let number = child.leaves.len() as u64;
+            child.transfers.push(transfers);
+            let number = child.transfers.len() as u64;
             let root = root_of(&child.leaves(number).unwrap());
             child.roots.push(root);
             child.chain_hash = chain_hash(child.chain_hash, number, root);
@@ -281,22 +281,6 @@ impl World {
         let deposit = self.contract.deposit_of(coin, At::Latest).await.unwrap().unwrap();
         let coin = self.contract.coin(coin, deposit.deposit_id, At::Latest).await.unwrap();
         (coin.status, coin.open.iter().map(|exit| exit.id).collect())
-    }
-
-    /// Makes the proofs of these coins in a block.
-    pub fn prepare(&self, coins: impl Iterator<Item = CoinId>, block: BlockNumber) {
-        let mut child = self.child.lock().unwrap();
-        let file = BlockTree::build_serial(child.leaves(block).unwrap()).encode(block);
-        child.prepared.clear();
-        for coin in coins {
-            let read = |offset: u64, length: usize| {
-                let from = offset as usize;
-                file.get(from..from + length).map(<[u8]>::to_vec).ok_or(())
-            };
-            let transfer = child.leaves[block as usize - 1].get(&coin).copied();
-            let shown = CoinProof { transfer, proof: archive::prove(block, coin, read).unwrap() };
-            child.prepared.insert((coin, block), shown.encode());
-        }
     }
 
     pub async fn sender(&self, name: &str) -> Sender {
