@@ -509,7 +509,6 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    #[expect(clippy::type_complexity, reason = "blocks, and the coin's leaves in them")]
     fn blocks(
         &mut self,
         last: BlockNumber,

@@ -4,6 +4,7 @@
 
 mod differential;
 mod generator;
+mod hostile;
 mod scenarios;
 
 /// A number from the environment, for longer runs and replays.
