@@ -177,3 +177,101 @@ fn old_heights_are_read_as_they_were() {
     assert_eq!(at(-1).code, 3);
     assert_eq!(at(1).code, 2, "the deposit was not there");
 }
+
+fn ask_from(network: &Network, path: &str, start: &[u8]) -> ResponseQuery {
+    let data = start.to_vec().into();
+    let request = RequestQuery { path: path.into(), data, ..Default::default() };
+    network.nodes[0].app.query(request)
+}
+
+fn transfers(value: &[u8]) -> Vec<(u64, SignedTransfer)> {
+    let mut reader = Reader::new(value);
+    let count = reader.varint().unwrap();
+    let one = |reader: &mut Reader<'_>| {
+        (reader.varint().unwrap(), SignedTransfer::decode(reader).unwrap())
+    };
+    let list = (0..count).map(|_| one(&mut reader)).collect();
+    reader.finish().unwrap();
+    list
+}
+
+/// The answers about single blocks that an answer about several holds.
+fn proofs(value: &[u8]) -> Vec<Vec<u8>> {
+    let mut reader = Reader::new(value);
+    let count = reader.varint().unwrap();
+    let one = |reader: &mut Reader<'_>| {
+        let length = reader.varint().unwrap();
+        reader.take(length.try_into().unwrap()).unwrap().to_vec()
+    };
+    let list = (0..count).map(|_| one(&mut reader)).collect();
+    reader.finish().unwrap();
+    list
+}
+
+#[test]
+fn proofs_of_a_range_are_those_of_its_blocks() {
+    let network = traded();
+    for coin in [1, 2, 3, 999] {
+        let single: Vec<Vec<u8>> = (1..=3)
+            .map(|block| ask(&network, &format!("/coin/{coin}/proof/{block}"), false))
+            .map(|answer| answer.value.to_vec())
+            .collect();
+        for (from, to) in [(1, 3), (2, 3), (3, 3), (1, 1), (2, u64::MAX)] {
+            let answer = ask(&network, &format!("/coin/{coin}/proofs/{from}/{to}"), false);
+            assert_eq!(answer.code, 0, "{}", answer.log);
+            let expected = &single[from as usize - 1..(to.min(3)) as usize];
+            assert_eq!(proofs(&answer.value), expected, "coin {coin}, {from} to {to}");
+        }
+    }
+    for path in ["/coin/1/proofs/4/9", "/coin/1/proofs/0/3", "/coin/1/proofs/3/2"] {
+        assert_eq!(ask(&network, path, false).code, 2, "{path}");
+    }
+    for path in ["/coin/1/proofs/1", "/coin/1/proofs/1/x", "/coin/1/proofs/-1/2"] {
+        assert_eq!(ask(&network, path, false).code, 1, "{path}");
+    }
+    assert_eq!(ask(&network, "/coin/1/proofs/1/2", true).code, 5);
+}
+
+#[test]
+fn long_histories_and_ranges_come_in_several_answers() {
+    const MOVES: u64 = 10_005;
+    let options = Options { max_heights: 1, validators: 1, ..Options::default() };
+    let mut network = Network::start(options);
+    network.credit(key(1).address(), 1);
+    let keys = [key(1), key(2)];
+    for i in 0..MOVES as usize {
+        let tx = single(&network.transfer(1, keys[(i + 1) % 2].address(), &keys[i % 2]));
+        network.step(&[tx]);
+    }
+    network.step(&[]);
+
+    let newest = transfers(&ask(&network, "/coin/1/history", false).value);
+    assert_eq!(newest.len(), 10_000);
+    let blocks = |list: &[(u64, SignedTransfer)]| list.iter().map(|(b, _)| *b).collect::<Vec<_>>();
+    assert_eq!(blocks(&newest), (MOVES - 9_999..=MOVES).collect::<Vec<_>>());
+    let before = newest[0].0.to_be_bytes();
+    let oldest = transfers(&ask_from(&network, "/coin/1/history", &before).value);
+    assert_eq!(blocks(&oldest), (1..=MOVES - 10_000).collect::<Vec<_>>());
+    let last = &oldest.last().unwrap().1.transfer;
+    assert_eq!(newest[0].1.transfer.prev_hash, last.digest(&network.domain));
+    for start in [0u64, 1] {
+        let answer = ask_from(&network, "/coin/1/history", &start.to_be_bytes());
+        assert_eq!(answer.value.as_ref(), [0]);
+    }
+    let all = ask_from(&network, "/coin/1/history", &u64::MAX.to_be_bytes());
+    assert_eq!(transfers(&all.value), newest);
+    assert_eq!(ask_from(&network, "/coin/1/history", &[0; 7]).code, 1);
+
+    let (mut from, mut answers) = (1, 0);
+    while from <= MOVES {
+        let answer = ask(&network, &format!("/coin/1/proofs/{from}/{MOVES}"), false);
+        assert!(answer.value.len() < 600_000, "{} bytes", answer.value.len());
+        let page = proofs(&answer.value);
+        assert!(!page.is_empty(), "block {from}: {}", answer.log);
+        assert!(page.iter().all(|shown| shown[0] == 2), "it moved in every block");
+        from += page.len() as u64;
+        answers += 1;
+    }
+    assert_eq!(from, MOVES + 1);
+    assert!(answers > 1, "one answer for all");
+}
