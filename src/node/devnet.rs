@@ -42,6 +42,8 @@ const P2P_PORT: u16 = 26_656;
 const ANVIL_PORT: u16 = 8_545;
 /// How long the network may take to start.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long ports may stay in use that an ended network has left.
+const PORTS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks at something that is awaited.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -103,7 +105,11 @@ pub fn description_path(dir: &Path) -> PathBuf {
 pub fn describe(dir: &Path) -> CommandResult<Description> {
     let path = description_path(dir);
     let text = fs::read_to_string(&path).map_err(|error| {
-        CommandError::no("no_devnet", format!("{}: {error}", path.display()), "plasma devnet up")
+        let message = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("there is no devnet in {}", dir.display()),
+            _ => format!("{}: {error}", path.display()),
+        };
+        CommandError::no("no_devnet", message, "plasma devnet up")
     })?;
     serde_json::from_str(&text).map_err(|error| {
         let help = "plasma devnet reset --yes";
@@ -160,8 +166,14 @@ impl Devnet {
         let nodes = self.description.nodes.iter();
         let mut ports: Vec<u16> = nodes.flat_map(|node| [node.rpc_port, node.p2p_port]).collect();
         ports.extend(port_of(&self.description.ethereum));
+        // After a killed supervisor its processes take a moment to end.
+        let deadline = Instant::now() + PORTS_TIMEOUT;
         for port in ports {
-            if TcpListener::bind(("127.0.0.1", port)).is_err() {
+            while TcpListener::bind(("127.0.0.1", port)).is_err() {
+                if Instant::now() < deadline {
+                    std::thread::sleep(POLL);
+                    continue;
+                }
                 return Err(CommandError::new(
                     Exit::Unreachable,
                     "port_in_use",

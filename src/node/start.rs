@@ -27,6 +27,9 @@ use crate::signals::Signals;
 /// Between two looks at CometBFT and the signals.
 const POLL: Duration = Duration::from_millis(100);
 
+/// A node stops in an orderly way when less is left on its disk.
+const DISK_BYTES_MIN: u64 = 64 << 20;
+
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::failure("start", error, "plasma doctor")
 }
@@ -45,6 +48,19 @@ pub fn open_store(home: &Home, config: &Config) -> CommandResult<Arc<dyn Store>>
     }
 }
 
+/// Refuses a disk that is all but full: CometBFT panics in the middle of a write there, and its
+/// log, the one place that would say so, is on the same disk.
+pub fn check_room(home: &Home) -> CommandResult<()> {
+    let disk = rustix::fs::statvfs(&home.0).map_err(failed)?;
+    let left = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if left < DISK_BYTES_MIN {
+        let message = format!("{left} bytes are left on the disk of {}", home.0.display());
+        let help = "make room (64 MiB at least), then plasma start: nothing committed is lost";
+        return Err(CommandError::failure("disk_full", message, help));
+    }
+    Ok(())
+}
+
 /// Runs the node until a signal, or until one of its parts ends.
 pub fn run(home: &Home, config: &Config, output: &Output) -> CommandResult<()> {
     let signals = Signals::install().map_err(failed)?;
@@ -55,6 +71,7 @@ pub fn run(home: &Home, config: &Config, output: &Output) -> CommandResult<()> {
     }
     std::fs::create_dir_all(home.data()).map_err(failed)?;
     let events = Arc::new(RwLock::new(Arc::new(EventWindow::default())));
+    check_room(home)?;
     let app = open_app(home, config, Arc::clone(&events))?;
     crate::ethereum::spawn_follower(home, config, events, Arc::clone(&app))?;
     let server = serve(home, config, app)?;
@@ -68,6 +85,9 @@ pub fn run(home: &Home, config: &Config, output: &Output) -> CommandResult<()> {
     let result = loop {
         if signals.received() {
             break Ok(());
+        }
+        if let Err(error) = check_room(home) {
+            break Err(error);
         }
         if let Some(status) = cometbft.ended() {
             break Err(failed(format!("CometBFT ended ({status}); its log: {}", log.display())));

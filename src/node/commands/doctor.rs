@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::cometbft::{check_config, find_program};
 use crate::context::Context;
 use crate::output::{CommandError, CommandResult, Output};
+use crate::start::check_room;
 
 /// Lists what is missing and the command that cures it.
 pub async fn run(context: &Context, output: &Output) -> CommandResult<()> {
@@ -26,6 +27,10 @@ pub async fn run(context: &Context, output: &Output) -> CommandResult<()> {
             Err(error) => Err(error.message),
         };
         judge("config.toml", checked, "plasma init");
+    }
+    if context.home.0.exists() {
+        let room = check_room(&context.home).map(|()| "not full".into());
+        judge("disk", room.map_err(|error| error.message), "make room");
     }
     let ethereum = match context.ethereum() {
         Ok(ethereum) => ethereum.chain_id().await.map_err(|error| error.to_string()),
