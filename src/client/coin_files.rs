@@ -2,8 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `CHAIN-CONTRACT/COIN.history` | the [portable file](crate::history_file), only ever appended to |
-//! | `CHAIN-CONTRACT/COIN.state` | a [`History`] in its stored form, then the length:8 of the portable file that it covers |
+//! | `CHAIN-CONTRACT/COIN.history` | the [portable file](crate::history_file), only appended to |
+//! | `CHAIN-CONTRACT/COIN.state` | a [`History`], then length:8 of the portable file it covers |
 //! | `CHAIN-CONTRACT/COIN.signed` | `01`, then the last transfer that was signed, form `X` |
 //! | `CHAIN-CONTRACT/lock` | locked while a command reads and writes the others |
 //!
@@ -112,7 +112,7 @@ impl CoinFiles {
     pub fn load_or_new(&self, header: &Header) -> Result<History, CoinFilesError> {
         match self.load(header.coin)? {
             Some((history, _)) => {
-                Header::of(&history).expect(header)?;
+                Header::of(&history).agree_with(header)?;
                 Ok(history)
             }
             None => History::new(header.coin, header.deposit, header.domain)

@@ -18,7 +18,7 @@
 //! | coin, deposit id, deposit as in the state | 8, 8, 123 |
 //! | last checked block | 8 |
 //! | number of inclusions | varint |
-//! | each, ascending: block, judgement (0 garbage, 1 child), transfer `X`, proof | varint, 1, 140, proof |
+//! | each, ascending: block, judgement (0 garbage, 1 child), `X`, proof | varint, 1, 140, proof |
 
 use plasma_core::coin::{CoinState, Deposit};
 use plasma_core::domain::Domain;

@@ -5,7 +5,7 @@
 //! | magic | `PLSMHIS1` |
 //! | chain id, RootChain | 8, 20 |
 //! | coin, deposit id, deposit as in the state | 8, 8, 123 |
-//! | for each block after the deposit's, without gaps | varint length, the answer of `/coin/{coin}/proof/{n}` |
+//! | each block after the deposit's, no gaps | varint length, answer of `/coin/{coin}/proof/{n}` |
 //!
 //! Integers are big-endian. The file ends with its last block: it is written by appending, and a
 //! file that was cut misses the data of the block in which it ends. It proves nothing by itself:
@@ -78,7 +78,7 @@ impl Header {
     }
 
     /// Refuses a file of another coin, chain or deposit than `expected`.
-    pub fn expect(&self, expected: &Self) -> Result<(), FileError> {
+    pub fn agree_with(&self, expected: &Self) -> Result<(), FileError> {
         let of = |header: &Self| {
             format!(
                 "coin {} of deposit {} in {} on chain {}",
@@ -183,7 +183,7 @@ impl<R: Read> HistoryFile<R> {
         roots: impl Fn(BlockNumber) -> Option<B256>,
         mut keep: impl FnMut(&CoinProof),
     ) -> Result<(), FileError> {
-        self.header.expect(&Header::of(history))?;
+        self.header.agree_with(&Header::of(history))?;
         while history.checked() < newest {
             let block = self.next;
             let Some(shown) = self.next_shown()? else { return Ok(()) };

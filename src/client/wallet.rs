@@ -116,11 +116,10 @@ impl Keystore {
         }
         let json = read_file(&path, name)?;
         check_file(&json, name)?;
-        let secret = eth_keystore::decrypt_key(&path, password)
-            .map_err(|error| match error {
-                eth_keystore::KeystoreError::MacMismatch => keystore_error(name, &"wrong password"),
-                other => keystore_error(name, &other),
-            })?;
+        let secret = eth_keystore::decrypt_key(&path, password).map_err(|error| match error {
+            eth_keystore::KeystoreError::MacMismatch => keystore_error(name, &"wrong password"),
+            other => keystore_error(name, &other),
+        })?;
         let bytes: [u8; 32] = secret.try_into().map_err(|_| WalletError::Keystore {
             name: name.to_owned(),
             cause: "holds no 32-byte key".into(),

@@ -45,7 +45,7 @@ impl Default for NodeConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EthereumConfig {
-    /// URLs of Ethereum's JSON-RPC; the node's follower tries them in order, commands use the first.
+    /// URLs of Ethereum's JSON-RPC; the follower tries them in order, commands use the first.
     pub rpc: Vec<String>,
     /// Address of the RootChain contract.
     pub root_chain: String,
@@ -238,19 +238,40 @@ fn parse_like(default: &toml::Value, text: &str) -> Option<toml::Value> {
 /// The file that `init` writes: every key with its comment.
 pub fn render(config: &Config) -> String {
     let Config { node, ethereum, app, relayer, watch } = config;
-    let list =
-        |urls: &[String]| urls.iter().map(|url| format!("{url:?}")).collect::<Vec<_>>().join(", ");
-    let (urls, nodes) = (list(&ethereum.rpc), list(&watch.nodes));
-    format!(
-        "# Configuration of `plasma`. Precedence: default < this file < PLASMA_<SECTION>_<KEY> < \
-flag.
+    let sections = [
+        render_node(node),
+        render_ethereum(ethereum),
+        render_app(app),
+        render_relayer(relayer),
+        render_watch(watch),
+    ];
+    let head = "# Configuration of `plasma`. Precedence: default < this file < \
+                PLASMA_<SECTION>_<KEY> < flag.\n";
+    head.to_owned() + &sections.concat()
+}
 
+fn quoted(urls: &[String]) -> String {
+    urls.iter().map(|url| format!("{url:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn render_node(section: &NodeConfig) -> String {
+    let NodeConfig { rpc, max_block_margin } = section;
+    format!(
+        "
 [node]
 # URL of CometBFT's RPC that the commands talk to.
 rpc = {rpc:?}
 # Plasma blocks ahead of the open one until which a transfer that you sign stays valid.
-max_block_margin = {margin}
+max_block_margin = {max_block_margin}
+"
+    )
+}
 
+fn render_ethereum(section: &EthereumConfig) -> String {
+    let EthereumConfig { rpc, root_chain, deployed_at } = section;
+    let urls = quoted(rpc);
+    format!(
+        "
 [ethereum]
 # URLs of Ethereum's JSON-RPC. A node's follower tries them in order, commands use the first.
 rpc = [{urls}]
@@ -258,7 +279,24 @@ rpc = [{urls}]
 root_chain = {root_chain:?}
 # Ethereum block in which it was deployed: the follower reads from there.
 deployed_at = {deployed_at}
+"
+    )
+}
 
+fn render_app(section: &AppConfig) -> String {
+    let AppConfig {
+        listen,
+        store,
+        cache_bytes,
+        root_key_file,
+        transfer_events,
+        pool_transfers,
+        cached_signatures,
+        workers,
+        record_calls,
+    } = section;
+    format!(
+        "
 [app]
 # Where CometBFT connects: unix://PATH (relative to the home) or tcp://IP:PORT (loopback only).
 listen = {listen:?}
@@ -267,7 +305,7 @@ store = {store:?}
 # Bytes of the store's cache.
 cache_bytes = {cache_bytes}
 # File with the validator's root key in hex (mode 0600). Empty: this node signs no roots.
-root_key_file = {root_key:?}
+root_key_file = {root_key_file:?}
 # Whether block results carry an event for each transfer (costs space; not part of consensus).
 transfer_events = {transfer_events}
 # Transfers at which the pool is full; above half of it coins must have rested.
@@ -278,45 +316,41 @@ cached_signatures = {cached_signatures}
 workers = {workers}
 # File to which CometBFT's calls are recorded, for tests. Empty: none.
 record_calls = {record_calls:?}
+"
+    )
+}
 
+fn render_relayer(section: &RelayerConfig) -> String {
+    let RelayerConfig { key_file, resubmit_after_s, max_fee_wei } = section;
+    format!(
+        "
 [relayer]
 # File with the key, in hex, of the account that pays for submitting roots (mode 0600).
 key_file = {key_file:?}
 # Seconds after which a transaction that was not mined is replaced.
-resubmit_after_s = {resubmit}
+resubmit_after_s = {resubmit_after_s}
 # Most wei that a unit of gas may cost.
-max_fee_wei = {max_fee}
+max_fee_wei = {max_fee_wei}
+"
+    )
+}
 
+fn render_watch(section: &WatchConfig) -> String {
+    let WatchConfig { nodes, data_grace_s, resubmit_after_s, max_fee_wei } = section;
+    let urls = quoted(nodes);
+    format!(
+        "
 [watch]
 # URLs of further nodes of the child chain, asked after [node] rpc; none of them is trusted.
-nodes = [{nodes}]
+nodes = [{urls}]
 # Seconds that a plasma block's data may be missing before its owners' exits are started. An exit
 # of somebody else is answered at once.
-data_grace_s = {data_grace}
+data_grace_s = {data_grace_s}
 # Seconds after which a transaction that was not mined is replaced.
-resubmit_after_s = {watch_resubmit}
+resubmit_after_s = {resubmit_after_s}
 # Most wei that a unit of gas may cost.
-max_fee_wei = {watch_max_fee}
-",
-        rpc = node.rpc,
-        margin = node.max_block_margin,
-        root_chain = ethereum.root_chain,
-        deployed_at = ethereum.deployed_at,
-        listen = app.listen,
-        store = app.store,
-        cache_bytes = app.cache_bytes,
-        root_key = app.root_key_file,
-        transfer_events = app.transfer_events,
-        pool_transfers = app.pool_transfers,
-        cached_signatures = app.cached_signatures,
-        workers = app.workers,
-        record_calls = app.record_calls,
-        key_file = relayer.key_file,
-        resubmit = relayer.resubmit_after_s,
-        max_fee = relayer.max_fee_wei,
-        data_grace = watch.data_grace_s,
-        watch_resubmit = watch.resubmit_after_s,
-        watch_max_fee = watch.max_fee_wei,
+max_fee_wei = {max_fee_wei}
+"
     )
 }
 

@@ -1,4 +1,4 @@
-//! Ethereum that stands still, a relayer that dies, a network that is stopped or killed and started.
+//! Ethereum that stands still, a relayer that dies, a network that is stopped, killed, started.
 
 use std::time::{Duration, Instant};
 

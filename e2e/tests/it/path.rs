@@ -8,7 +8,7 @@ use plasma_e2e::{Network, get};
 const DEPOSITS: [&str; 4] = [
     "--asset eth --value 1ether",
     "--asset erc20 --value 500 --mint",
-    "--asset erc721 --value 1 --id 77 --mint",
+    "--asset erc721 --id 77 --mint",
     "--asset erc1155 --value 3 --id 5 --mint",
 ];
 

@@ -223,7 +223,7 @@ pub async fn check(
     let header = Header { domain: view.domain, coin, deposit };
     let mut history = files.load_or_new(&header).map_err(files_error)?;
     if let Some(file) = &source.file {
-        file.header().expect(&header).map_err(file_error)?;
+        file.header().agree_with(&header).map_err(file_error)?;
     }
     while history.checked() < view.final_block {
         let to = view.final_block.min(history.checked() + STEP);

@@ -8,9 +8,9 @@
 //! | `{"format":"plasma-watch/1","chain_id":1,"root_chain":"0x.."}` | the first line |
 //! | `{"history":"01.."}` | a coin's history (`plasma_client::history`, stored form, hex) |
 //! | `{"checked":7,"coins":[[1,100]]}` | these runs of coins are checked up to block 7 |
-//! | `{"ethereum":[90,"0x.."],"counts":[3,1,7],"touched":[[1,2]]}` | read up to that block; these coins had an exit |
+//! | `{"ethereum":[90,"0x.."],"counts":[3,1,7],"touched":[[1,2]]}` | read so far; exiting coins |
 //! | `{"missing":7,"since":1700000000}` | since then nobody shows what block 7 holds at some coin |
-//! | `{"owners":["0x.."],"named":[5]}` | who and what is guarded: for more, Ethereum is read again |
+//! | `{"owners":["0x.."],"named":[5]}` | guarded; more needs another look at Ethereum |
 //! | `{"forget":5}` | a coin that has left the contract |
 //!
 //! Every line is a fact that was verified, and is synced before anything is done because of it. A

@@ -3,9 +3,10 @@
 //! One [`step`](Watcher::step) reads the contract's events up to Ethereum's finalized block and,
 //! for warnings, up to the latest ([`chain`]); asks nodes for the proofs of new plasma blocks and
 //! checks them against the contract's roots ([`child`]); [`decide`]s about each coin; and sends at
-//! most one transaction an account ([`act`]). What is verified is in the [`book`] before it is acted
-//! on, each transaction in its account's journal before it is broadcast, and every decision is made
-//! anew from the contract's state: a crash at any moment costs a repeated look.
+//! most one transaction an account ([`act`]). What is verified is in the [`book`] before anything
+//! is done because of it, each transaction in its account's journal before it is broadcast, and
+//! every decision is made anew from the contract's state: a crash at any moment costs a repeated
+//! look.
 
 mod act;
 pub mod book;

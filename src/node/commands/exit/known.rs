@@ -128,7 +128,7 @@ impl<'a> Sources<'a> {
             if file.header().coin != history.coin() {
                 continue;
             }
-            file.header().expect(&Header::of(history)).map_err(|error| bad(&error))?;
+            file.header().agree_with(&Header::of(history)).map_err(|error| bad(&error))?;
             let mut block = history.deposit().deposit_block;
             while let Some(CoinProof { transfer, proof }) =
                 file.next_shown().map_err(|error| bad(&error))?
