@@ -1,5 +1,6 @@
 //! Configuration, services and commands of the `plasma` binary.
 
+mod authorization;
 mod cli;
 mod cometbft;
 mod commands;

@@ -1,6 +1,5 @@
 //! `plasma exit`.
 
-mod authorization;
 mod challenge;
 mod known;
 mod start;

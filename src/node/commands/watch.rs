@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use plasma_client::rpc::NodeClient;
 use plasma_core::domain::Domain;
-use plasma_core::exit::authorization_digest;
-use plasma_core::signature::{Signature, SigningKey};
+use plasma_core::signature::SigningKey;
 use plasma_core::{Address, B256, CoinId};
 use plasma_rootchain::contract::Authorization;
 use plasma_rootchain::courier::Policy;
@@ -21,6 +20,7 @@ use plasma_rootchain::watcher::report::{Notice, Report};
 use plasma_rootchain::watcher::{Settings, WatchError, Watcher};
 use serde_json::{Value, json};
 
+use crate::authorization::{self, Consent};
 use crate::cli::Watch;
 use crate::context::{Context, rpc_error};
 use crate::ethereum::{eth_error, parse_address};
@@ -170,44 +170,26 @@ async fn settings(context: &Context, args: &Watch) -> CommandResult<Settings> {
 async fn read_authorizations(
     context: &Context,
     dir: &Path,
-) -> CommandResult<BTreeMap<(CoinId, B256), Authorization>> {
+) -> CommandResult<BTreeMap<(CoinId, B256, Address), Authorization>> {
     let chain_id = context.ethereum()?.chain_id().await.map_err(eth_error)?;
     let domain = Domain::new(chain_id, parse_address(&context.config.ethereum.root_chain)?);
     let entries = std::fs::read_dir(dir).map_err(|error| {
         CommandError::usage(format!("{}: {error}", dir.display()), "check the path")
     })?;
-    let mut found: BTreeMap<(CoinId, B256), Authorization> = BTreeMap::new();
+    let mut found: BTreeMap<(CoinId, B256, Address), Authorization> = BTreeMap::new();
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let (key, consent) = read_authorization(&path, &domain).ok_or_else(|| {
-            let message = format!("{} is no consent of a coin's owner", path.display());
-            CommandError::usage(message, "plasma exit authorize COIN --from OWNER --not-after 90d")
-        })?;
+        let consent = authorization::read(&path, &domain)?;
+        let Consent { coin, state_hash, owner, authorization } = consent;
         // Of several, the one that lasts longest.
-        let known = found.entry(key).or_insert_with(|| consent.clone());
-        if known.not_after < consent.not_after {
-            *known = consent;
+        let known = found.entry((coin, state_hash, owner)).or_insert_with(|| authorization.clone());
+        if known.not_after < authorization.not_after {
+            *known = authorization;
         }
     }
     Ok(found)
-}
-
-/// A consent with its coin and state, if the owner whom it names has signed it.
-fn read_authorization(path: &Path, domain: &Domain) -> Option<((CoinId, B256), Authorization)> {
-    let file: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-    // Written with --json, it is the answer's data.
-    let file = file.get("data").unwrap_or(&file);
-    let text = |field: &str| file[field].as_str();
-    let (coin, not_after) = (file["coin"].as_u64()?, file["not_after"].as_u64()?);
-    let hash: B256 = text("state_hash")?.parse().ok()?;
-    let owner: Address = text("owner")?.parse().ok()?;
-    let mut signature = Signature([0; 64]);
-    hex::decode_to_slice(text("signature")?.strip_prefix("0x")?, &mut signature.0).ok()?;
-    let digest = authorization_digest(domain, coin, hash, not_after);
-    let signed = signature.recover(digest).ok() == Some(owner);
-    signed.then_some(((coin, hash), Authorization { not_after, signature }))
 }
 
 fn watch_error(error: WatchError) -> CommandError {

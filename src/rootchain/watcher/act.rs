@@ -211,11 +211,17 @@ impl Watcher {
 
     fn may_start(&self, coin: CoinId, owner: Address, hash: B256, now: u64) -> bool {
         self.settings.keys.iter().any(|key| key.address() == owner)
-            || self.authorized(coin, hash, now).is_some()
+            || self.authorized(coin, owner, hash, now).is_some()
     }
 
-    fn authorized(&self, coin: CoinId, hash: B256, now: u64) -> Option<&Authorization> {
-        let stored = self.settings.authorizations.get(&(coin, hash));
+    fn authorized(
+        &self,
+        coin: CoinId,
+        owner: Address,
+        hash: B256,
+        now: u64,
+    ) -> Option<&Authorization> {
+        let stored = self.settings.authorizations.get(&(coin, hash, owner));
         stored.filter(|authorization| authorization.not_after > now)
     }
 
@@ -427,7 +433,7 @@ impl Watcher {
             let digest = authorization_digest(&self.domain, coin, hash, not_after);
             Authorization { not_after, signature: key.sign(digest) }
         });
-        signed.or_else(|| self.authorized(coin, hash, latest.timestamp).cloned())
+        signed.or_else(|| self.authorized(coin, owner, hash, latest.timestamp).cloned())
     }
 
     /// Pays bonds and rewards out, when nothing else is to be done.

@@ -107,8 +107,9 @@ pub struct Settings {
     pub coins: Vec<CoinId>,
     /// Who pays for transactions and bonds; without one the watcher only warns.
     pub payer: Option<SigningKey>,
-    /// Consents of owners without a key here, by coin and hash of the state.
-    pub authorizations: BTreeMap<(CoinId, B256), Authorization>,
+    /// Consents of owners without a key here, by coin, hash of the state and who signed: anybody
+    /// can sign for a state that is not his.
+    pub authorizations: BTreeMap<(CoinId, B256, Address), Authorization>,
     /// Seconds that a block's data may be missing before the owner exits.
     pub data_grace_s: u64,
     /// Pay finalized coins and bonds out.

@@ -11,8 +11,9 @@ use plasma_rootchain::contract::{Authorization, ExitStart};
 use plasma_rootchain::ethereum::At;
 use serde_json::json;
 
+use super::exit_error;
 use super::known::{Known, Sources};
-use super::{authorization, exit_error};
+use crate::authorization;
 use crate::cli;
 use crate::context::Context;
 use crate::ethereum::eth_error;
@@ -117,13 +118,29 @@ async fn consent(
     state: &CoinState,
     sources: &Sources<'_>,
 ) -> CommandResult<Authorization> {
-    let now = now(context).await?;
-    for file in files {
-        if let Some(found) = authorization::read(file, state, now, sources.domain())? {
-            return Ok(found);
-        }
-    }
     let (coin, owner) = (state.coin, state.owner);
+    for file in files {
+        let found = authorization::read(file, sources.domain())?;
+        if found.coin != coin {
+            continue;
+        }
+        let no = |what: String| {
+            let message = format!("{}: {what}", file.display());
+            let help = format!("its owner: plasma exit authorize {coin} --not-after 90d");
+            Err(CommandError::new(Exit::Rejected, "not_authorised", message, help))
+        };
+        let not_after = found.authorization.not_after;
+        if found.owner != owner {
+            return no(format!("signed by {}, but coin {coin} is {owner}'s", found.owner));
+        }
+        if found.state_hash != state.hash {
+            return no(format!("the consent to the exit of coin {coin} as it was before"));
+        }
+        if now(context).await? > not_after {
+            return no(format!("its time was over at {}", rfc3339(not_after)));
+        }
+        return Ok(found.authorization);
+    }
     let message = format!("coin {coin} belongs to {owner}");
     let help =
         format!("--from its owner, or --authorization with his: plasma exit authorize {coin}");

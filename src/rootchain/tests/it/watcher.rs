@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plasma_core::CoinId;
 use plasma_core::exit::authorization_digest;
 use plasma_rootchain::contract::{Authorization, RootChain};
 use plasma_rootchain::ethereum::{At, Ethereum};
@@ -218,14 +219,20 @@ async fn a_tower_exits_by_the_owners_consent_only() {
     let world = World::new().await;
     let deposit = world.deposit("bob", 2).await;
     let coin = deposit.first_coin;
-    let hash = deposit.state(coin, &world.domain).hash;
-    let not_after = 4_000_000_000;
-    let digest = authorization_digest(&world.domain, coin, hash, not_after);
-    let consent = Authorization { not_after, signature: key("bob").sign(digest) };
+    // Who is not the owner may sign what he likes.
+    let signed = |(coin, name): (CoinId, &str)| {
+        let hash = deposit.state(coin, &world.domain).hash;
+        let not_after = 4_000_000_000;
+        let digest = authorization_digest(&world.domain, coin, hash, not_after);
+        let consent = Authorization { not_after, signature: key(name).sign(digest) };
+        ((coin, hash, address(name)), consent)
+    };
+    let consents = [(coin, "bob"), (coin, "mallory"), (coin + 1, "mallory")];
+    let authorizations = consents.into_iter().map(signed).collect();
     let settings = Settings {
         keys: Vec::new(),
         owners: vec![address("bob")],
-        authorizations: BTreeMap::from([((coin, hash), consent)]),
+        authorizations,
         ..world.settings("carol")
     };
     let mut watcher = Watcher::new(settings).await.unwrap();

@@ -10,6 +10,7 @@ use plasma_core::coin::CoinState;
 use plasma_core::domain::Domain;
 use plasma_core::exit::authorization_digest;
 use plasma_core::signature::{Signature, SigningKey};
+use plasma_core::{Address, B256, CoinId};
 use plasma_rootchain::contract::Authorization;
 use serde_json::{Value, json};
 
@@ -32,14 +33,16 @@ pub fn sign(state: &CoinState, not_after: u64, key: &SigningKey, domain: &Domain
     })
 }
 
-/// Reads a consent and checks that it is the owner's, to the exit of `state`, at `now` (Unix
-/// seconds, Ethereum's). None if the file is about another coin.
-pub fn read(
-    path: &Path,
-    state: &CoinState,
-    now: u64,
-    domain: &Domain,
-) -> CommandResult<Option<Authorization>> {
+/// A consent that its owner has signed.
+pub struct Consent {
+    pub coin: CoinId,
+    pub state_hash: B256,
+    pub owner: Address,
+    pub authorization: Authorization,
+}
+
+/// Reads a consent and checks that the owner whom it names has signed it.
+pub fn read(path: &Path, domain: &Domain) -> CommandResult<Consent> {
     let bad = |what: &str| {
         let message = format!("{}: {what}", path.display());
         CommandError::usage(message, "plasma exit authorize COIN --from OWNER --not-after 90d")
@@ -53,29 +56,26 @@ pub fn read(
     if file["format"] != FORMAT {
         return Err(bad("is no exit authorization of version 1"));
     }
-    if file["coin"] != state.coin {
-        return Ok(None);
-    }
-    let not_after = file["not_after"].as_u64().ok_or_else(|| bad("has no not_after"))?;
+    let number = |field: &str| file[field].as_u64().ok_or_else(|| bad(&format!("has no {field}")));
+    let text = |field: &str| file[field].as_str().unwrap_or_default();
+    let (coin, not_after) = (number("coin")?, number("not_after")?);
+    let state_hash: B256 = text("state_hash").parse().map_err(|_| bad("has no state_hash"))?;
+    let owner: Address = text("owner").parse().map_err(|_| bad("has no owner"))?;
     let mut signature = Signature::ZERO;
-    let digits = file["signature"].as_str().and_then(|text| text.strip_prefix("0x"));
-    let decoded = digits.map(|digits| hex::decode_to_slice(digits, &mut signature.0));
-    if !matches!(decoded, Some(Ok(()))) {
-        return Err(bad("has no signature of 64 bytes"));
-    }
-    let digest = authorization_digest(domain, state.coin, state.hash, not_after);
-    if signature.recover(digest).ok() != Some(state.owner) {
+    let digits = text("signature").strip_prefix("0x").unwrap_or_default();
+    hex::decode_to_slice(digits, &mut signature.0)
+        .map_err(|_| bad("has no signature of 64 bytes"))?;
+    let digest = authorization_digest(domain, coin, state_hash, not_after);
+    if signature.recover(digest).ok() != Some(owner) {
         let message = format!(
-            "{}: not the consent of {} to the exit of coin {} as it is now",
+            "{}: {owner} has not signed it for {} on chain {}",
             path.display(),
-            state.owner,
-            state.coin
+            domain.root_chain,
+            domain.chain_id
         );
-        let help = format!("its owner: plasma exit authorize {} --not-after 90d", state.coin);
+        let help = format!("its owner: plasma exit authorize {coin} --not-after 90d");
         return Err(CommandError::new(Exit::Rejected, "not_authorised", message, help));
     }
-    if now > not_after {
-        return Err(bad("its time is over"));
-    }
-    Ok(Some(Authorization { not_after, signature }))
+    let authorization = Authorization { not_after, signature };
+    Ok(Consent { coin, state_hash, owner, authorization })
 }
