@@ -245,6 +245,13 @@ impl Network {
         });
     }
 
+    /// Deposits `count` coins of alice, until every node has them; the first one's id.
+    pub fn deposit(&self, count: u32) -> u64 {
+        let made = self.ok(&format!("deposit --from alice --wait --value 1gwei --count {count}"));
+        self.await_all_nodes();
+        made["first_coin"].as_u64().expect("a coin's id")
+    }
+
     /// Waits until every node has applied the newest height of any of them; that height.
     pub fn await_all_nodes(&self) -> u64 {
         let heights = (0..self.size()).map(|node| self.height(node));

@@ -25,11 +25,6 @@ fn number(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
 }
 
-fn first_coin(network: &Network, count: u32) -> u64 {
-    let made = network.ok(&format!("deposit --from alice --wait --count {count}"));
-    made["first_coin"].as_u64().unwrap()
-}
-
 /// Every block up to the newest is on Ethereum with its root.
 fn assert_no_gap(network: &Network) -> u64 {
     let newest = network.ok("block show")["block"].as_u64().unwrap();
@@ -54,7 +49,7 @@ fn newest_closed(network: &Network) -> u64 {
 fn the_child_chain_does_not_wait_for_ethereum() {
     let mut network = Network::start(&[]);
     let relayer = network.description()["accounts"]["relayer"].as_str().unwrap().to_lowercase();
-    let coin = first_coin(&network, TRANSFERS_MEANWHILE + 1);
+    let coin = network.deposit(TRANSFERS_MEANWHILE + 1);
     let last = coin + u64::from(TRANSFERS_MEANWHILE);
     // Signing asks Ethereum for its chain id, so it is done before.
     let txs: Vec<String> = (coin..last)
@@ -105,7 +100,7 @@ fn the_child_chain_does_not_wait_for_ethereum() {
 fn the_relayer_and_then_everything_is_killed() {
     let mut network = Network::start(&["--max-heights", "1"]);
     let relayer = network.description()["accounts"]["relayer"].as_str().unwrap().to_owned();
-    let coin = first_coin(&network, 12 + LOAD);
+    let coin = network.deposit(12 + LOAD);
     for round in 0..3 {
         for coin in coin + 4 * round..coin + 4 * round + 4 {
             network.ok(&format!("transfer {coin} --from alice --to bob --no-wait"));
@@ -157,7 +152,7 @@ fn killed_under_load(network: &mut Network, first: u64) {
     assert_no_gap(network);
     network.ok(&format!("coin history {first} --verify"));
     // The follower goes on, too.
-    let fresh = first_coin(network, 1);
+    let fresh = network.deposit(1);
     network.ok(&format!("transfer {fresh} --from alice --to bob"));
     network.await_root(fresh);
     network.assert_same_app_hashes();

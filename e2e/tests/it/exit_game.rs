@@ -79,10 +79,8 @@ fn alone(home: &str, line: &str) -> (i32, Value) {
 #[test]
 fn exits_freeze_thaw_and_end_coins() {
     let network = Network::start(&["--max-heights", "1"]);
-    let made = network.ok("deposit --from alice --wait --count 12 --value 1gwei");
-    let first = made["first_coin"].as_u64().unwrap();
+    let first = network.deposit(12);
     assert_eq!(first, 1, "the first deposit, as steal() takes it");
-    network.await_all_nodes();
     cancelled(&network, first);
     let stolen = challenged(&network, first + 1);
     let flying: Vec<u64> = (first + 2..first + 7).collect();

@@ -26,15 +26,10 @@ fn whole_way(network: &Network, coin: u64, from: &str, to: &str) {
     assert!(shown["signers"].as_array().unwrap().len() >= 3, "{shown}");
 }
 
-fn first_coin(network: &Network, count: u32) -> u64 {
-    let made = network.ok(&format!("deposit --from alice --wait --count {count}"));
-    made["first_coin"].as_u64().unwrap()
-}
-
 #[test]
 fn validators_die_and_come_back() {
     let mut network = Network::start(&[]);
-    let coin = first_coin(&network, 4);
+    let coin = network.deposit(4);
     whole_way(&network, coin, "alice", "bob");
 
     // Killed with its CometBFT, and started again at once.
@@ -108,7 +103,7 @@ fn await_halt(network: &Network) -> u64 {
 #[test]
 fn a_block_at_every_height_gets_its_certificate() {
     let network = Network::start(&["--max-heights", "1"]);
-    let coin = first_coin(&network, 12);
+    let coin = network.deposit(12);
     for coin in coin..coin + 12 {
         network.ok(&format!("transfer {coin} --from alice --to bob"));
     }

@@ -46,12 +46,6 @@ fn refused_everywhere(network: &Network, tx: &str, expected: u64) {
     }
 }
 
-fn coin_of(network: &Network, arguments: &str) -> u64 {
-    let made = network.ok(&format!("deposit --from alice --wait {arguments}"));
-    network.await_all_nodes();
-    made["first_coin"].as_u64().unwrap()
-}
-
 /// Moves coins and waits until the plasma block in which they moved is closed.
 fn moved(network: &Network, line: &str, coin: u64) {
     network.ok(&format!("transfer {line}"));
@@ -62,7 +56,7 @@ fn moved(network: &Network, line: &str, coin: u64) {
 #[test]
 fn refused_with_codes() {
     let network = Network::start(&[]);
-    let coin = coin_of(&network, "--count 6");
+    let coin = network.deposit(6);
     let all: Vec<u64> = (coin..coin + 6).collect();
     let stolen = sign::single(&network, coin, "mallory", "bob", LATE);
     refused_everywhere(&network, &stolen, code::NOT_OWNER);
@@ -168,7 +162,7 @@ fn await_status(network: &Network, coin: u64, status: &str) {
 #[test]
 fn old_bytes_are_dead_after_the_coin_came_back() {
     let mut network = Network::start(&[]);
-    let one = coin_of(&network, "--count 4");
+    let one = network.deposit(4);
     let (two, three, four) = (one + 1, one + 2, one + 3);
     let max = "--max-block 1000";
     let alone = network.dry_run(&format!("{one} --from alice --to bob {max}"));
@@ -273,7 +267,7 @@ fn check_code(method: &str, reply: &Reply) -> Option<u64> {
 fn rpc_forms() {
     let network = Network::start(&[]);
     let count = METHODS.len() * FORMS.len() + 1;
-    let first = coin_of(&network, &format!("--count {count}"));
+    let first = network.deposit(count as u32);
     let mut coin = first;
     let mut bytes = |from: &str| {
         let tx = network.dry_run(&format!("{coin} --from {from} --to bob --max-block 1000"));

@@ -236,8 +236,7 @@ fn selector<C: SolCall>() -> String {
 #[test]
 fn a_killed_watcher_guards_a_coin_and_does_nothing_twice() {
     let network = Network::start(&["--max-heights", "1"]);
-    let made = network.ok("deposit --from alice --wait");
-    let coin = made["first_coin"].as_u64().unwrap();
+    let coin = network.deposit(1);
     network.ok(&format!("transfer {coin} --from alice --to bob"));
     network.await_root(coin);
 
