@@ -1,5 +1,6 @@
 //! The README's own commands, as a newcomer types them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -37,18 +38,22 @@ fn ten_minutes_with_a_devnet() {
     let program = plasma().canonicalize().unwrap();
     let directory = program.parent().and_then(Path::to_str).unwrap();
     let path = format!("{directory}:{}", std::env::var("PATH").unwrap());
-    let mut coin: Option<String> = None;
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
     for (command, comment) in commands {
-        if let (true, Some(coin)) = (command.starts_with("plasma exit start"), &coin) {
-            // Who types is slower: until now the root has come to Ethereum.
-            network.await_root(coin.parse().unwrap());
+        if comment.contains("until it is on Ethereum") {
+            network.await_root(names["COIN"].parse().unwrap());
         }
         let mut shell = Command::new("bash");
-        shell.args(["-o", "pipefail", "-c", &command.replace("localhost:26657", &port)]);
-        shell.env("PATH", &path).env("PLASMA_HOME", network.dir());
-        if let Some(coin) = &coin {
-            shell.env("COIN", coin);
+        let mut line = command.replace("localhost:26657", &port);
+        // Each line has a shell of its own; what it assigns is kept for the next.
+        let assigned = command.split_once("=$(").map(|(name, _)| name);
+        let name = assigned.filter(|name| name.chars().all(char::is_uppercase));
+        if let Some(name) = name {
+            line += &format!("; rc=$?; echo ${name}; exit $rc");
         }
+        shell.args(["-o", "pipefail", "-c", &line]);
+        shell.env("PATH", &path).env("PLASMA_HOME", network.dir());
+        shell.envs(&names);
         let output = shell.output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -57,8 +62,8 @@ fn ten_minutes_with_a_devnet() {
             Some(promised(&comment)),
             "{command} # {comment}\n{stdout}\n{stderr}"
         );
-        if comment.contains("prints the coin's id") {
-            coin = Some(stdout.trim().to_owned());
+        if let Some(name) = name {
+            names.insert(name.to_owned(), stdout.trim().to_owned());
         }
         if command.starts_with("curl \"") {
             assert!(stdout.contains("\"code\":0"), "{command}: {stdout}");
