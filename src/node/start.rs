@@ -54,7 +54,7 @@ pub fn check_room(home: &Home) -> CommandResult<()> {
     let disk = rustix::fs::statvfs(&home.0).map_err(failed)?;
     let left = disk.f_bavail.saturating_mul(disk.f_frsize);
     if left < DISK_BYTES_MIN {
-        let message = format!("{left} bytes are left on the disk of {}", home.0.display());
+        let message = format!("{} MiB are left on the disk of {}", left >> 20, home.0.display());
         let help = "make room (64 MiB at least), then plasma start: nothing committed is lost";
         return Err(CommandError::failure("disk_full", message, help));
     }

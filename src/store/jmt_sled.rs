@@ -168,7 +168,10 @@ impl JmtSled {
         let to = value_key(hash, version);
         let Some(found) = self.db.range(from..=to).next_back() else { return Ok(None) };
         let (key, record) = found.map_err(backend)?;
-        let version = be64(&key[33..]);
+        let version = key.get(33..).and_then(|bytes| bytes.try_into().ok());
+        let version = u64::from_be_bytes(
+            version.ok_or_else(|| StoreError::Corrupt(format!("the value key {key:02x?}")))?,
+        );
         match record.split_first() {
             Some((1, value)) => Ok(Some((version, Some(value.to_vec())))),
             Some((0, [])) => Ok(Some((version, None))),
@@ -336,8 +339,10 @@ impl Store for JmtSled {
             let (record, _) = found.map_err(backend)?;
             // The range runs on into the next kind of record.
             let Some((b'c', rest)) = record.split_first() else { break };
-            let (version, key) = rest.split_at(8);
-            let version = be64(version);
+            let (version, key) = rest
+                .split_first_chunk()
+                .ok_or_else(|| StoreError::Corrupt(format!("the change key {record:02x?}")))?;
+            let version = u64::from_be_bytes(*version);
             if version > to {
                 break;
             }

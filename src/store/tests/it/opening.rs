@@ -31,3 +31,25 @@ fn foreign_directories_are_refused() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn keys_of_another_length_are_corruption() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = JmtSled::open(dir.path(), 1 << 20).unwrap();
+    store.commit(0, &[(b"k".to_vec(), Some(b"v".to_vec()))]).unwrap();
+    store.persist(0).unwrap();
+    drop(store);
+    let db = sled::open(dir.path()).unwrap();
+    // The value's key with a byte more, which sorts before that of the next version; half a change.
+    let (key, value) = db.scan_prefix(b"v").next().unwrap().unwrap();
+    db.insert([&key[..], b"!"].concat(), value).unwrap();
+    db.insert(b"c!", b"").unwrap();
+    db.flush().unwrap();
+    drop(db);
+    let store = JmtSled::open(dir.path(), 1 << 20).unwrap();
+    store.commit(1, &[]).unwrap();
+    store.persist(1).unwrap();
+    assert!(matches!(store.get(1, b"k"), Err(StoreError::Corrupt(_))));
+    let changes = store.changes(1, 1, &mut |_, _, _| ());
+    assert!(matches!(changes, Err(StoreError::Corrupt(_))));
+}
