@@ -12,7 +12,7 @@ const sources = {
   TestERC721: "TestTokens.sol",
   TestERC1155: "TestTokens.sol",
 };
-const forge = path.join(root, "node_modules/.bin/forge");
+const forge = path.join(__dirname, "forge");
 execFileSync(forge, ["build", "src"], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
 
 const check = process.argv.includes("--check");
