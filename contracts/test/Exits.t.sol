@@ -108,9 +108,14 @@ contract ExitsTest is Base {
         chain.sweepExit(s.coin, younger);
         afterPeriod();
         chain.finalizeExit(s.coin);
+        (,,, open) = chain.coinState(s.coin, 1);
+        equal(open.length, 1, "open until it is swept");
+        equal(open[0].exitId, younger, "the loser");
         vm.expectRevert(IRootChain.ExitClosed.selector);
         chain.sweepExit(s.coin, older);
         chain.sweepExit(s.coin, younger);
+        (,,, open) = chain.coinState(s.coin, 1);
+        equal(open.length, 0, "neither winner nor swept");
         equal(chain.credits(vm.addr(BOB)), BOND + BOND / 2, "winner");
         equal(chain.credits(vm.addr(CAROL)), 0, "loser");
         vm.prank(vm.addr(CAROL));
