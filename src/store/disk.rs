@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::StoreError;
+
 /// A directory of files.
 pub trait Disk: Send + Sync {
     /// Opens a file for reading and writing.
@@ -54,6 +56,11 @@ pub trait DiskFile: Send + Sync {
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Makes its bytes and length durable.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// A failure at a file, for `map_err`.
+pub(crate) fn failed(name: &str) -> impl Fn(io::Error) -> StoreError {
+    move |error| StoreError::Backend(format!("{name}: {error}"))
 }
 
 /// Name of the file that carries the lock.

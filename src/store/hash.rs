@@ -54,8 +54,8 @@ impl Domain {
 
 /// A hash function for the whole store.
 pub trait Hasher: Copy + Send + Sync + 'static {
-    /// Its name in the scheme of a store.
-    const NAME: &'static str;
+    /// Scheme of a store that uses it.
+    const SCHEME: &'static str;
 
     /// Hash of the concatenated parts.
     fn hash(domain: Domain, parts: &[&[u8]]) -> Hash;
@@ -78,7 +78,7 @@ pub struct Sha2;
 const LANES: usize = 64;
 
 impl Hasher for Blake3 {
-    const NAME: &'static str = "blake3";
+    const SCHEME: &'static str = "letus-blake3/1";
 
     fn hash(domain: Domain, parts: &[&[u8]]) -> Hash {
         let mut hasher = blake3::Hasher::new_keyed(domain.key());
@@ -119,7 +119,7 @@ impl Hasher for Blake3 {
 }
 
 impl Hasher for Sha2 {
-    const NAME: &'static str = "sha256";
+    const SCHEME: &'static str = "letus-sha256/1";
 
     fn hash(domain: Domain, parts: &[&[u8]]) -> Hash {
         let mut hasher = Sha256::new_with_prefix(domain.key());

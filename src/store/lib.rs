@@ -6,21 +6,34 @@
 //! [`Store::commit`] computes its commitment in memory, [`Store::persist`] makes it durable, so
 //! that a consensus engine that is told a version is never told one that a crash can take back.
 //!
-//! [`jmt_sled`] is the two-layer baseline: a Jellyfish Merkle tree over a key-value store.
+//! [`letus`] is the engine. [`jmt_sled`] is the two-layer baseline: a Jellyfish Merkle tree over a
+//! key-value store.
 
+mod cache;
 pub mod commitment;
+pub mod commits;
 pub mod disk;
 pub mod hash;
+pub mod index;
 pub mod jmt_sled;
+pub mod letus;
 pub mod location;
+mod manifest;
+pub mod page;
+pub mod page_record;
 pub mod proof;
 pub mod range;
 pub mod sim;
 pub mod stream;
 pub mod tree;
+pub mod update;
+pub mod values;
+mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
+
+use hash::{Blake3, Hasher, Sha2};
 
 /// Number of a version: 0 is the first, without gaps.
 pub type Version = u64;
@@ -133,6 +146,14 @@ pub enum StoreError {
         /// The scheme that was expected.
         expected: &'static str,
     },
+    /// The store was written by a program that is newer, or much older.
+    #[error("the store's format is {found}, this program knows {known}")]
+    Format {
+        /// Its format.
+        found: u32,
+        /// The format of this program.
+        known: u32,
+    },
     /// The key-value store underneath failed.
     #[error("the store's backend: {0}")]
     Backend(String),
@@ -187,6 +208,8 @@ pub fn verify(
 ) -> Result<(), ProofError> {
     match scheme {
         jmt_sled::SCHEME => jmt_sled::verify(commitment, key, value, proof),
+        Blake3::SCHEME => letus::verify::<Blake3>(commitment, key, value, proof),
+        Sha2::SCHEME => letus::verify::<Sha2>(commitment, key, value, proof),
         other => Err(ProofError::Scheme(other.to_owned())),
     }
 }

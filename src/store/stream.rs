@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, RwLock};
 
-use crate::disk::{Disk, DiskFile, Mode};
+use crate::disk::{Disk, DiskFile, Mode, failed};
 use crate::location::{Location, SEGMENT_BYTES_MAX};
 use crate::{StoreError, Version};
 
@@ -225,6 +225,22 @@ fn body(kind: Kind, at: Location, bytes: &[u8]) -> Result<Option<&[u8]>, StoreEr
     Ok(Some(body))
 }
 
+/// Payload bytes of the frame that starts with `bytes`; none if it is no frame of this place.
+fn frame(kind: Kind, at: Location, bytes: &[u8]) -> Option<usize> {
+    let header = bytes.get(..FRAME_HEADER)?;
+    let (fields, crc) = header.split_last_chunk::<4>()?;
+    let number = |from: usize| {
+        let bytes = fields.get(from..)?.first_chunk()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let sound = crc32c::crc32c(fields) == u32::from_le_bytes(*crc)
+        && fields.starts_with(&MAGIC)
+        && fields.get(4) == Some(&kind.tag())
+        && number(12)? == at.segment()
+        && number(16)? == at.offset();
+    sound.then(|| number(20)).flatten().map(|bytes| bytes as usize)
+}
+
 /// The segments of a stream.
 pub struct Stream {
     disk: Arc<dyn Disk>,
@@ -236,6 +252,22 @@ impl Stream {
     /// The stream on a disk; its files are opened when they are needed.
     pub fn new(disk: Arc<dyn Disk>, kind: Kind) -> Self {
         Self { disk, kind, files: RwLock::default() }
+    }
+
+    /// Deletes the segments after the one in which the stream ends; all if it has no end.
+    pub fn delete_after(
+        disk: &dyn Disk,
+        kind: Kind,
+        end: Option<Location>,
+    ) -> Result<(), StoreError> {
+        for name in disk.list().map_err(failed(kind.name()))? {
+            let number = name.strip_prefix(kind.name()).and_then(|rest| rest.strip_prefix('-'));
+            let number = number.and_then(|rest| rest.split_once('.')?.0.parse::<u32>().ok());
+            if number.is_some_and(|number| end.is_none_or(|end| number > end.segment())) {
+                disk.unlink(&name).map_err(failed(&name))?;
+            }
+        }
+        Ok(())
     }
 
     fn failed(&self, segment: u32, error: &io::Error) -> StoreError {
@@ -278,6 +310,63 @@ impl Stream {
             file.sync().map_err(fail)?;
         }
         Ok(created)
+    }
+
+    /// Calls `each` with every record of the frames from `start`, a frame's place, to `end`.
+    ///
+    /// # Errors
+    /// `Corrupt` at a frame or record that is none; what `each` returns.
+    pub fn records(
+        &self,
+        start: Location,
+        end: Location,
+        each: &mut impl FnMut(Location, &[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut from = start;
+        while from < end {
+            let segment = from.segment();
+            let file = self.file(segment)?;
+            let fail = |error: io::Error| self.failed(segment, &error);
+            let len = file.len().map_err(fail)?.min(SEGMENT_BYTES_MAX.into()) as u32;
+            let to = if segment == end.segment() { end.offset().min(len) } else { len };
+            let mut bytes = vec![0; to.saturating_sub(from.offset()) as usize];
+            file.read_at(from.offset().into(), &mut bytes).map_err(fail)?;
+            self.frames(from, &bytes, each)?;
+            from = Location::new(segment + 1, 0).unwrap_or(end);
+        }
+        Ok(())
+    }
+
+    fn frames(
+        &self,
+        start: Location,
+        mut rest: &[u8],
+        each: &mut impl FnMut(Location, &[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let all = rest.len();
+        while !rest.is_empty() {
+            let offset = start.offset() + (all - rest.len()) as u32;
+            let at = Location::new(start.segment(), offset).unwrap_or(start);
+            let corrupt = |what: &str| {
+                StoreError::Corrupt(format!("{} frame at {at:?}: {what}", self.kind.name()))
+            };
+            let payload = frame(self.kind, at, rest).ok_or_else(|| corrupt("it is none"))?;
+            let (mut own, after) = rest
+                .get(FRAME_HEADER..)
+                .and_then(|rest| rest.split_at_checked(payload))
+                .ok_or_else(|| corrupt("it ends early"))?;
+            while !own.is_empty() {
+                let offset = offset + (FRAME_HEADER + payload - own.len()) as u32;
+                let at = Location::new(start.segment(), offset).unwrap_or(start);
+                let record = body(self.kind, at, own)?.ok_or_else(|| corrupt("a torn record"))?;
+                each(at, record)?;
+                let mut length = Vec::with_capacity(5);
+                put_varint(&mut length, record.len() as u64);
+                own = own.get(length.len() + record.len() + 4..).unwrap_or_default();
+            }
+            rest = after;
+        }
+        Ok(())
     }
 
     /// The body of the record at a place before `end`.

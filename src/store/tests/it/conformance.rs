@@ -1,15 +1,34 @@
 //! What every backend must do, against a map per version.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
+use plasma_store::disk::FileDisk;
+use plasma_store::hash::Sha2;
 use plasma_store::jmt_sled::JmtSled;
+use plasma_store::letus::{Letus, Options};
 use plasma_store::{Commitment, Store, StoreError, Write, verify};
 use proptest::prelude::*;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn open(dir: &tempfile::TempDir) -> JmtSled {
-    JmtSled::open(&dir.path().join("s"), 16 << 20).unwrap()
+type Open = fn(&Path) -> Box<dyn Store>;
+
+/// Every backend; LETUS once as it is and once so that every border is met often: a cache for a few
+/// pages, short segments, and bases every few deltas.
+const BACKENDS: [Open; 4] = [
+    |dir| Box::new(JmtSled::open(dir, 16 << 20).unwrap()),
+    |dir| Box::new(Letus::open(dir, Options::default()).unwrap()),
+    |dir| Box::new(Letus::open(dir, small()).unwrap()),
+    |dir| {
+        let disk = FileDisk::new(dir).unwrap();
+        Box::new(Letus::<Sha2>::open_on(Arc::new(disk), dir, small()).unwrap())
+    },
+];
+
+fn small() -> Options {
+    Options { cache_bytes: 4_000, workers: 3, segment_bytes: 4_096, base_ratio: 1, deltas_max: 3 }
 }
 
 fn batches() -> impl Strategy<Value = Vec<Vec<Write>>> {
@@ -81,12 +100,16 @@ fn refuse_mutations(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_store_is_a_map_per_version(batches in batches(), reopen in 0..8usize) {
+    fn a_store_is_a_map_per_version(
+        batches in batches(),
+        reopen in 0..8usize,
+        open in prop::sample::select(&BACKENDS),
+    ) {
         let dir = tempfile::tempdir().unwrap();
-        let mut store = open(&dir);
+        let mut store = open(dir.path());
         let mut model = Model::new();
         let mut history = Vec::new();
         for (version, batch) in batches.iter().enumerate() {
@@ -99,12 +122,12 @@ proptest! {
             history.push((commitment, model.clone(), changed));
             if reopen == version as usize {
                 drop(store);
-                store = open(&dir);
+                store = open(dir.path());
                 prop_assert_eq!(store.latest(), Some((version, commitment)));
             }
         }
         for (version, (commitment, model, _)) in history.iter().enumerate() {
-            check_version(&store, version as u64, *commitment, model);
+            check_version(&*store, version as u64, *commitment, model);
         }
         let mut seen: Vec<_> = vec![BTreeMap::new(); history.len()];
         store.changes(0, history.len() as u64 - 1, &mut |version, key, value| {
@@ -117,16 +140,17 @@ proptest! {
     #[test]
     fn garbage_is_no_proof(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let c = Commitment([1; 32]);
-        prop_assert!(verify("jmt-sha256/1", c, b"key", Some(b"value"), &bytes).is_err());
-        prop_assert!(verify("jmt-sha256/1", c, b"key", None, &bytes).is_err());
-        prop_assert!(verify("another/1", c, b"key", None, &bytes).is_err());
+        for scheme in ["jmt-sha256/1", "letus-blake3/1", "letus-sha256/1", "another/1"] {
+            prop_assert!(verify(scheme, c, b"key", Some(b"value"), &bytes).is_err());
+            prop_assert!(verify(scheme, c, b"key", None, &bytes).is_err());
+        }
     }
 }
 
 #[test]
-fn the_commitment_depends_on_the_pairs_alone() {
+fn the_jmt_s_commitment_depends_on_the_pairs_alone() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (one, two) = (open(&one), open(&two));
+    let (one, two) = (BACKENDS[0](one.path()), BACKENDS[0](two.path()));
     let put = |key: &str, value: &str| (key.as_bytes().to_vec(), Some(value.as_bytes().to_vec()));
     let a = one.commit(0, &[put("a", "1"), put("b", "2"), put("c", "3")]).unwrap();
     one.persist(0).unwrap();
@@ -143,8 +167,12 @@ fn the_commitment_depends_on_the_pairs_alone() {
 
 #[test]
 fn an_unpersisted_commit_is_seen_by_nobody() {
+    BACKENDS.iter().for_each(an_unpersisted_commit);
+}
+
+fn an_unpersisted_commit(open: &Open) {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let store = open(dir.path());
     let write = |value: &str| vec![(b"key".to_vec(), Some(value.as_bytes().to_vec()))];
     store.commit(0, &write("first")).unwrap();
     store.persist(0).unwrap();
@@ -167,8 +195,12 @@ fn an_unpersisted_commit_is_seen_by_nobody() {
 
 #[test]
 fn scans_and_changes_keep_to_their_range() {
+    BACKENDS.iter().for_each(scans_and_changes);
+}
+
+fn scans_and_changes(open: &Open) {
     let dir = tempfile::tempdir().unwrap();
-    let store = open(&dir);
+    let store = open(dir.path());
     let key = |prefix: u8, i: u8| vec![prefix, i];
     for version in 0..4u8 {
         let batch = vec![

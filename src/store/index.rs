@@ -1,0 +1,258 @@
+//! The index: finds entries and proves them.
+//!
+//! A version is a root page and all that it leads to; nothing of an older version is ever changed.
+//! [`crate::update`] makes the next one.
+
+use std::sync::Arc;
+
+use crate::StoreError;
+use crate::hash::{Hash, Hasher};
+use crate::location::Location;
+use crate::page::{Child, Entry, IndexPage, Kind, LeafPage, Loaded, Page, Sub, run};
+use crate::proof::{Proof, Terminal};
+use crate::tree::{Leaf, Path, bit};
+
+/// Gives pages by their newest record.
+pub trait Pages: Sync {
+    /// The page whose paths begin with `prefix`.
+    fn page(&self, newest: Location, prefix: &Path) -> Result<Arc<Loaded>, StoreError>;
+}
+
+pub(crate) fn no_index(at: Location) -> StoreError {
+    StoreError::Corrupt(format!("pages record at {at:?}: it is no index page"))
+}
+
+pub(crate) fn no_leaf(at: Location) -> StoreError {
+    StoreError::Corrupt(format!("pages record at {at:?}: it is no leaf page"))
+}
+
+/// The index page whose newest record is at `at`.
+pub(crate) fn index_at(loaded: &Loaded, at: Location, depth: u8) -> Result<&IndexPage, StoreError> {
+    match &loaded.page {
+        Page::Index(page) if page.depth == depth => Ok(page),
+        _ => Err(no_index(at)),
+    }
+}
+
+pub(crate) fn leaf_at(loaded: &Loaded, at: Location) -> Result<&LeafPage, StoreError> {
+    match &loaded.page {
+        Page::Leaf(page) => Ok(page),
+        Page::Index(_) => Err(no_leaf(at)),
+    }
+}
+
+pub(crate) fn slot(path: &Path, depth: u8) -> u8 {
+    path.get(usize::from(depth)).copied().unwrap_or_default()
+}
+
+/// The path's first `depth` bytes, then `slot`, then zeros: what the pages below need to know.
+pub(crate) fn prefix_of(path: &Path, depth: u8, slot: u8) -> Path {
+    let mut prefix = *path;
+    if let Some(rest) = prefix.get_mut(usize::from(depth)..) {
+        rest.fill(0);
+        if let Some(first) = rest.first_mut() {
+            *first = slot;
+        }
+    }
+    prefix
+}
+
+/// First bit below a run of `2^bits` slots at `depth`.
+pub(crate) fn level_of(depth: u8, bits: u8) -> usize {
+    usize::from(depth) * 8 + 8 - usize::from(bits)
+}
+
+/// Calls `each` with the entry of every path, or none, in their order. Paths ascend.
+pub fn find(
+    pages: &impl Pages,
+    root: Location,
+    paths: &[Path],
+    each: &mut impl FnMut(Option<&Entry>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    find_below(pages, root, 0, paths, each)
+}
+
+fn find_below(
+    pages: &impl Pages,
+    at: Location,
+    depth: u8,
+    mut paths: &[Path],
+    each: &mut impl FnMut(Option<&Entry>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let Some(first) = paths.first() else { return Ok(()) };
+    let prefix = prefix_of(first, depth, 0);
+    let loaded = pages.page(at, &prefix)?;
+    let index = index_at(&loaded, at, depth)?;
+    while let Some(first) = paths.first() {
+        let child = index.child(slot(first, depth)).ok_or_else(|| no_index(at))?;
+        let count = paths.partition_point(|p| u16::from(slot(p, depth)) < child.end());
+        let (own, rest) = paths.split_at(count.max(1));
+        paths = rest;
+        match (child.kind, child.record) {
+            (Kind::Index, Some((_, below))) => find_below(pages, below, depth + 1, own, each)?,
+            (Kind::Leaf(_), Some((_, below))) => {
+                let leaf = pages.page(below, &prefix_of(first, depth, child.slot))?;
+                let page = leaf_at(&leaf, below)?;
+                for path in own {
+                    each(page.find(path).map(|(_, entry)| entry))?;
+                }
+            }
+            _ => own.iter().try_for_each(|_| each(None))?,
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with every live entry, by ascending path.
+pub fn walk(
+    pages: &impl Pages,
+    root: Location,
+    each: &mut impl FnMut(&Entry) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    walk_below(pages, root, 0, &[0; 32], each)
+}
+
+fn walk_below(
+    pages: &impl Pages,
+    at: Location,
+    depth: u8,
+    prefix: &Path,
+    each: &mut impl FnMut(&Entry) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let loaded = pages.page(at, prefix)?;
+    let index = index_at(&loaded, at, depth)?;
+    for child in &index.children {
+        let Some((_, below)) = child.record else { continue };
+        let prefix = prefix_of(prefix, depth, child.slot);
+        match child.kind {
+            Kind::Index => walk_below(pages, below, depth + 1, &prefix, each)?,
+            Kind::Leaf(_) => {
+                let leaf = pages.page(below, &prefix)?;
+                let live = leaf_at(&leaf, below)?.entries.iter().filter(|e| e.value.is_some());
+                live.into_iter().try_for_each(&mut *each)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The proof of a path, and its value record if it has one.
+pub fn prove<H: Hasher>(
+    pages: &impl Pages,
+    root: Location,
+    path: &Path,
+) -> Result<(Proof, Option<Location>), StoreError> {
+    let mut siblings = Vec::new();
+    let (mut at, mut depth) = (root, 0);
+    loop {
+        let loaded = pages.page(at, &prefix_of(path, depth, 0))?;
+        let index = index_at(&loaded, at, depth)?;
+        let subs: Vec<(u8, u8, Sub)> =
+            index.children.iter().map(|child| (child.slot, child.bits, child.sub)).collect();
+        let (mut start, mut bits) = (0u8, 8u8);
+        let below = loop {
+            match run::<H>(in_run(&subs, start, bits), start, bits) {
+                Sub::Empty => return Ok((Proof { siblings, terminal: Terminal::Empty }, None)),
+                Sub::Leaf(_) => break None,
+                Sub::Node(_) => {}
+            }
+            let child = index.child(slot(path, depth)).ok_or_else(|| no_index(at))?;
+            if child.bits >= bits {
+                break Some(*child);
+            }
+            bits -= 1;
+            let middle = start + (1 << bits);
+            let (own, other) =
+                if slot(path, depth) >= middle { (middle, start) } else { (start, middle) };
+            siblings.push(run::<H>(in_run(&subs, other, bits), other, bits).hash());
+            start = own;
+        };
+        match below {
+            None => {
+                let lone = lone_leaf(pages, index, path, (start, bits))?;
+                return Ok(finish(siblings, path, lone));
+            }
+            Some(Child { kind: Kind::Index, record: Some((_, below)), .. }) => {
+                (at, depth) = (below, depth + 1);
+            }
+            Some(Child { kind: Kind::Leaf(_), record: Some((_, below)), slot, bits, .. }) => {
+                let leaf = pages.page(below, &prefix_of(path, depth, slot))?;
+                let page = leaf_at(&leaf, below)?;
+                return Ok(prove_leaf::<H>(page, path, level_of(depth, bits), siblings));
+            }
+            Some(Child { record: None, .. }) => return Err(no_leaf(at)),
+        }
+    }
+}
+
+fn in_run(subs: &[(u8, u8, Sub)], start: u8, bits: u8) -> &[(u8, u8, Sub)] {
+    let from = subs.partition_point(|(slot, own, _)| u16::from(*slot) + (1 << own) <= start.into());
+    let end = u16::from(start) + (1 << bits);
+    let to = subs.partition_point(|(slot, ..)| u16::from(*slot) < end);
+    subs.get(from..to).unwrap_or_default()
+}
+
+/// The only live entry below a run of slots.
+fn lone_leaf(
+    pages: &impl Pages,
+    index: &IndexPage,
+    path: &Path,
+    (start, bits): (u8, u8),
+) -> Result<Entry, StoreError> {
+    let (mut index, mut depth) = (index.clone(), index.depth);
+    let mut prefix = *path;
+    let (mut start, mut end) = (u16::from(start), u16::from(start) + (1 << bits));
+    loop {
+        let child = index
+            .children
+            .iter()
+            .find(|c| c.sub != Sub::Empty && u16::from(c.slot) < end && c.end() > start)
+            .copied();
+        let Some(Child { kind, record: Some((_, at)), slot, .. }) = child else {
+            return Err(StoreError::Corrupt(format!("no leaf below slot {start}")));
+        };
+        prefix = prefix_of(&prefix, depth, slot);
+        let loaded = pages.page(at, &prefix)?;
+        match kind {
+            Kind::Leaf(_) => {
+                let live = leaf_at(&loaded, at)?.entries.iter().find(|e| e.value.is_some());
+                return live.copied().ok_or_else(|| no_leaf(at));
+            }
+            Kind::Index => {
+                depth += 1;
+                index = index_at(&loaded, at, depth)?.clone();
+                (start, end) = (0, 256);
+            }
+        }
+    }
+}
+
+fn finish(siblings: Vec<Hash>, path: &Path, lone: Entry) -> (Proof, Option<Location>) {
+    let own = lone.path == *path;
+    let other = Leaf { path: lone.path, value: lone.value.unwrap_or_default() };
+    let terminal = if own { Terminal::Own } else { Terminal::Other(other) };
+    (Proof { siblings, terminal }, own.then_some(lone.at))
+}
+
+fn prove_leaf<H: Hasher>(
+    page: &LeafPage,
+    path: &Path,
+    mut level: usize,
+    mut siblings: Vec<Hash>,
+) -> (Proof, Option<Location>) {
+    let live: Vec<Entry> = page.entries.iter().filter(|e| e.value.is_some()).copied().collect();
+    let mut below = &live[..];
+    loop {
+        match below {
+            [] => return (Proof { siblings, terminal: Terminal::Empty }, None),
+            [lone] => return finish(siblings, path, *lone),
+            _ => {}
+        }
+        let (left, right) = below.split_at(below.partition_point(|e| !bit(&e.path, level)));
+        let (own, other) = if bit(path, level) { (right, left) } else { (left, right) };
+        level += 1;
+        let other = LeafPage { entries: other.to_vec() };
+        siblings.push(other.sub::<H>(level).hash());
+        below = own;
+    }
+}

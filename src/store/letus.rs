@@ -1,0 +1,425 @@
+//! The LETUS engine (SIGMOD 2024, and store.md): a versioned, authenticated, log-structured store.
+//!
+//! | file | what |
+//! |---|---|
+//! | `manifest` | format, scheme, incarnation; replaced at each opening |
+//! | `values-N.G` | segments of value records ([`crate::values`]) |
+//! | `pages-N.G` | segments of page records ([`crate::page`]) |
+//! | `commits`, `range` | the commit log ([`crate::commits`]) |
+//! | `lock` | locked while the store is open |
+//!
+//! Crash story: [`Store::commit`] writes nothing. [`Store::persist`] appends the frames of both
+//! streams and the range's nodes and syncs them, then the names of new files, then writes and syncs
+//! the commit record. A crash before that leaves bytes that no record names; they are never read.
+//! An opening starts new segments, so that nothing of an earlier incarnation is ever overwritten,
+//! and deletes the segments that no commit names.
+
+use std::collections::BTreeMap;
+use std::path::Path as FsPath;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::cache::Cache;
+use crate::commitment::{Committed, Later, StateProof};
+use crate::commits::{CommitFiles, CommitLog, CommitRecord, OpenReport};
+use crate::disk::{Disk, FileDisk, failed};
+use crate::hash::{Blake3, Hasher};
+use crate::index::{self, Pages};
+use crate::location::Location;
+use crate::manifest::next_incarnation;
+use crate::page::{DELTAS_MAX, Loaded};
+use crate::page_record::load;
+use crate::stream::{Kind, Stream};
+use crate::tree::{Path, path_of};
+use crate::values::ValueRecord;
+use crate::writer::Writer;
+use crate::{
+    Change, Commitment, EachChange, KEY_BYTES_MAX, ProofError, Proven, Store, StoreError,
+    VALUE_BYTES_MAX, Version, Write,
+};
+
+/// The one trie of the trait [`Store`].
+pub(crate) const TID: u64 = 0;
+
+/// How a store works. No option changes a root.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Bytes for pages in memory.
+    pub cache_bytes: u64,
+    /// Threads of a commit.
+    pub workers: usize,
+    /// Bytes after which a segment is full.
+    pub segment_bytes: u32,
+    /// A page gets a new base when its deltas have so many times the base's bytes.
+    pub base_ratio: u32,
+    /// A page gets a new base when it has so many deltas.
+    pub deltas_max: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 256 << 20,
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            segment_bytes: 64 << 20,
+            base_ratio: 2,
+            deltas_max: 32,
+        }
+    }
+}
+
+/// The store.
+pub struct Letus<H: Hasher = Blake3> {
+    pub(crate) disk: Arc<dyn Disk>,
+    _lock: Box<dyn Send + Sync>,
+    pub(crate) values: Stream,
+    pub(crate) pages: Stream,
+    commits: CommitFiles,
+    pub(crate) cache: Mutex<Cache>,
+    pub(crate) latest: RwLock<Option<CommitRecord>>,
+    writer: Mutex<Writer>,
+    pub(crate) options: Options,
+    pub(crate) incarnation: u32,
+    report: OpenReport,
+    hasher: std::marker::PhantomData<H>,
+}
+
+pub(crate) fn full(stream: &str) -> StoreError {
+    StoreError::Backend(format!("{stream}: no segment is left"))
+}
+
+/// The pages of the store, through the cache.
+pub(crate) struct View<'a, H> {
+    cache: &'a Mutex<Cache>,
+    stream: &'a Stream,
+    end: Location,
+    hasher: std::marker::PhantomData<H>,
+}
+
+impl<H: Hasher> Pages for View<'_, H> {
+    fn page(&self, newest: Location, prefix: &Path) -> Result<Arc<Loaded>, StoreError> {
+        let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = cache().get(newest) {
+            return Ok(page);
+        }
+        let page = Arc::new(load::<H, StoreError>(
+            newest,
+            prefix,
+            |at| self.stream.read(at, self.end),
+            |at, what| StoreError::Corrupt(format!("pages record at {at:?}: {what}")),
+        )?);
+        cache().put(newest, Arc::clone(&page));
+        Ok(page)
+    }
+}
+
+impl Letus {
+    /// Opens the store in `dir`, or makes an empty one where nothing is, with BLAKE3.
+    ///
+    /// # Errors
+    /// See [`Letus::open_on`].
+    pub fn open(dir: &FsPath, options: Options) -> Result<Self, StoreError> {
+        let disk = FileDisk::new(dir).map_err(failed(&dir.display().to_string()))?;
+        Self::open_on(Arc::new(disk), dir, options)
+    }
+}
+
+impl<H: Hasher> Letus<H> {
+    /// Opens the store on a disk; `dir` names it in errors.
+    ///
+    /// # Errors
+    /// `Locked`, `Foreign`, `Corrupt` with its place, or the disk's.
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        dir: &FsPath,
+        options: Options,
+    ) -> Result<Self, StoreError> {
+        let lock = disk.lock().map_err(|error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => StoreError::Locked { path: dir.to_owned() },
+            _ => failed("lock")(error),
+        })?;
+        let incarnation = next_incarnation::<H>(&*disk, dir)?;
+        let (log, latest, report) = CommitLog::open::<H>(&*disk)?;
+        let ends = latest.map(|record| (record.values_end, record.pages_end));
+        for (kind, end) in
+            [(Kind::Values, ends.map(|ends| ends.0)), (Kind::Pages, ends.map(|ends| ends.1))]
+        {
+            Stream::delete_after(&*disk, kind, end)?;
+        }
+        disk.sync_dir().map_err(failed("directory"))?;
+        let after = |end: Location| Location::new(end.segment() + 1, 0);
+        let fresh = match ends {
+            None => Default::default(),
+            Some((values, pages)) => (
+                after(values).ok_or_else(|| full("values"))?,
+                after(pages).ok_or_else(|| full("pages"))?,
+            ),
+        };
+        Ok(Self {
+            values: Stream::new(Arc::clone(&disk), Kind::Values),
+            pages: Stream::new(Arc::clone(&disk), Kind::Pages),
+            commits: log.files(),
+            cache: Mutex::new(Cache::new(options.cache_bytes)),
+            latest: RwLock::new(latest),
+            writer: Mutex::new(Writer { log, pending: None, poisoned: false, fresh: Some(fresh) }),
+            options: Options { deltas_max: options.deltas_max.min(DELTAS_MAX), ..options },
+            incarnation,
+            report,
+            disk,
+            _lock: lock,
+            hasher: std::marker::PhantomData,
+        })
+    }
+
+    /// What the opening found.
+    pub fn open_report(&self) -> &OpenReport {
+        &self.report
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tip(&self) -> Option<CommitRecord> {
+        *self.latest.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its pages; none begins at `end` or after it.
+    pub(crate) fn view(&self, end: Location) -> View<'_, H> {
+        View { cache: &self.cache, stream: &self.pages, end, hasher: std::marker::PhantomData }
+    }
+
+    /// The newest commit, and that of a version.
+    fn at(&self, version: Version) -> Result<(CommitRecord, CommitRecord), StoreError> {
+        let tip = self.tip();
+        match tip {
+            Some(tip) if version == tip.version => Ok((tip, tip)),
+            Some(tip) if version < tip.version => Ok((tip, self.commits.read(version)?)),
+            _ => Err(StoreError::Version { asked: version, latest: tip.map(|tip| tip.version) }),
+        }
+    }
+
+    pub(crate) fn value(
+        &self,
+        tip: &CommitRecord,
+        at: Location,
+    ) -> Result<ValueRecord, StoreError> {
+        ValueRecord::decode(at, &self.values.read(at, tip.values_end)?)
+    }
+
+    /// The newest record of a key at or before `version`.
+    fn newest_record(
+        &self,
+        version: Version,
+        key: &[u8],
+    ) -> Result<Option<ValueRecord>, StoreError> {
+        let (tip, _) = self.at(version)?;
+        let path = path_of::<H>(TID, key);
+        let mut newest = None;
+        index::find(&self.view(tip.pages_end), tip.root_page, &[path], &mut |entry| {
+            newest = entry.map(|entry| entry.at);
+            Ok(())
+        })?;
+        let Some(at) = newest else { return Ok(None) };
+        let mut record = self.value(&tip, at)?;
+        while record.version > version {
+            let jumped = record.jump.map(|at| self.value(&tip, at)).transpose()?;
+            record = match (jumped, record.prev) {
+                (Some(jumped), _) if jumped.version > version => jumped,
+                (Some(jumped), prev) if record.jump == prev => jumped,
+                (_, Some(prev)) => self.value(&tip, prev)?,
+                (_, None) => return Ok(None),
+            };
+        }
+        Ok(Some(record))
+    }
+
+    /// A key's value at `version`, with its proof against the newest commitment.
+    ///
+    /// # Errors
+    /// If the version is not there or the store is corrupt.
+    pub fn prove_at(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
+        let (tip, record) = self.at(version)?;
+        let later = if tip.version == version {
+            None
+        } else {
+            Some(Later {
+                siblings: self.commits.path::<H>(record.number, tip.number)?,
+                version: tip.version,
+                earlier: tip.number,
+                root: tip.root,
+            })
+        };
+        self.proof(&tip, &record, key, later)
+    }
+
+    fn proof(
+        &self,
+        tip: &CommitRecord,
+        record: &CommitRecord,
+        key: &[u8],
+        later: Option<Later>,
+    ) -> Result<Proven, StoreError> {
+        let path = path_of::<H>(TID, key);
+        let (tree, at) = index::prove::<H>(&self.view(tip.pages_end), record.root_page, &path)?;
+        let value = match at {
+            Some(at) => self.value(tip, at)?.value,
+            None => None,
+        };
+        let proof = StateProof {
+            tree,
+            at: Committed {
+                version: record.version,
+                earlier: record.number,
+                root: record.root,
+                range: record.range,
+            },
+            later,
+        };
+        Ok(Proven { value, proof: proof.encode() })
+    }
+}
+
+fn check_len(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
+    if bytes > max { Err(StoreError::TooLarge { what, bytes, max }) } else { Ok(()) }
+}
+
+impl<H: Hasher> Store for Letus<H> {
+    fn scheme(&self) -> &'static str {
+        H::SCHEME
+    }
+
+    fn latest(&self) -> Option<(Version, Commitment)> {
+        self.tip().map(|tip| (tip.version, tip.commitment))
+    }
+
+    fn commit(&self, version: Version, batch: &[Write]) -> Result<Commitment, StoreError> {
+        let mut writer = self.writer();
+        if writer.poisoned {
+            return Err(StoreError::Poisoned);
+        }
+        writer.pending = None;
+        let latest = self.tip().map(|tip| tip.version);
+        if latest.map_or(0, |latest| latest + 1) != version {
+            return Err(StoreError::Version { asked: version, latest });
+        }
+        let mut writes = BTreeMap::new();
+        for (key, value) in batch {
+            check_len("key", key.len(), KEY_BYTES_MAX)?;
+            let value = value.as_deref();
+            check_len("value", value.map_or(0, <[u8]>::len), VALUE_BYTES_MAX)?;
+            writes.insert(key.as_slice(), value);
+        }
+        let pending = self.make(&writer, version, &writes)?;
+        let commitment = pending.record.commitment;
+        writer.pending = Some(pending);
+        Ok(commitment)
+    }
+
+    fn persist(&self, version: Version) -> Result<(), StoreError> {
+        let mut writer = self.writer();
+        if writer.poisoned {
+            return Err(StoreError::Poisoned);
+        }
+        let Some(pending) = writer.pending.take_if(|pending| pending.record.version == version)
+        else {
+            let latest = self.tip().map(|tip| tip.version);
+            return Err(StoreError::Version { asked: version, latest });
+        };
+        let written = self.write(&mut writer, pending);
+        writer.poisoned = written.is_err();
+        written
+    }
+
+    fn discard(&self) {
+        self.writer().pending = None;
+    }
+
+    fn newest(&self, version: Version, key: &[u8]) -> Result<Option<Change>, StoreError> {
+        let record = self.newest_record(version, key)?;
+        Ok(record.map(|record| (record.version, record.value)))
+    }
+
+    fn prove(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
+        let (tip, record) = self.at(version)?;
+        self.proof(&tip, &record, key, None)
+    }
+
+    fn changes(
+        &self,
+        from: Version,
+        to: Version,
+        each: &mut EachChange<'_>,
+    ) -> Result<(), StoreError> {
+        self.at(to)?;
+        for version in from..=to {
+            let (_, record) = self.at(version)?;
+            let mut changed = BTreeMap::new();
+            self.values.records(record.values_start, record.values_end, &mut |at, body| {
+                let ValueRecord { key, value, .. } = ValueRecord::decode(at, body)?;
+                changed.insert(key, value);
+                Ok(())
+            })?;
+            for (key, value) in &changed {
+                each(version, key, value.as_deref());
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        version: Version,
+        prefix: &[u8],
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), StoreError> {
+        let (tip, record) = self.at(version)?;
+        let mut found = BTreeMap::new();
+        index::walk(&self.view(tip.pages_end), record.root_page, &mut |entry| {
+            let ValueRecord { key, value, .. } = self.value(&tip, entry.at)?;
+            if let (true, Some(value)) = (key.starts_with(prefix), value) {
+                found.insert(key, value);
+            }
+            Ok(())
+        })?;
+        for (key, value) in &found {
+            each(key, value);
+        }
+        Ok(())
+    }
+}
+
+/// Checks a proof that a key has a value (none: is absent) in the state that `commitment` commits
+/// to; see [`crate::verify`].
+///
+/// # Errors
+/// If it is none, or one of an older version.
+pub fn verify<H: Hasher>(
+    commitment: Commitment,
+    key: &[u8],
+    value: Option<&[u8]>,
+    proof: &[u8],
+) -> Result<(), ProofError> {
+    let proof = StateProof::decode(proof)?;
+    if proof.later.is_some() {
+        return Err(ProofError::Invalid("it is about an older version".into()));
+    }
+    proof.verify::<H>(commitment, &path_of::<H>(TID, key), value).map(drop)
+}
+
+/// Checks a proof of [`Letus::prove_at`] that a key had a value (none: was absent) at some version
+/// of the history that `commitment` ends, and returns that version.
+///
+/// # Errors
+/// If it is none.
+pub fn verify_at<H: Hasher>(
+    commitment: Commitment,
+    key: &[u8],
+    value: Option<&[u8]>,
+    proof: &[u8],
+) -> Result<Version, ProofError> {
+    StateProof::decode(proof)?.verify::<H>(commitment, &path_of::<H>(TID, key), value)
+}

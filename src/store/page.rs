@@ -1,0 +1,266 @@
+//! Pages of the index: what a page holds, its hash, and its records in the `pages` stream.
+//!
+//! An **index page** stands at a whole byte of the path and has 256 slots, one a value of the next
+//! byte. Its children tile the slots in aligned runs of a power of two: a **leaf page** covers a
+//! run, a further index page one slot. The root is the index page of depth 0. Page borders are
+//! not hashed: the root hash is that of the leaves alone ([`crate::tree`]).
+//!
+//! A leaf page also keeps the tombstones of deleted keys, so that their history is found; they are
+//! not hashed.
+//!
+//! Their records: [`crate::page_record`].
+
+use crate::Version;
+use crate::hash::{Domain, EMPTY, Hash, Hasher};
+use crate::location::Location;
+use crate::tree::{Leaf, Path, bit};
+
+/// Most entries of a leaf page.
+pub const ENTRIES_MAX: usize = 32;
+/// Two neighbours with fewer entries than this become one page.
+pub const ENTRIES_MERGE: usize = 12;
+/// Slots of an index page.
+pub const SLOTS: u16 = 256;
+/// Most deltas that any options may demand between two bases.
+pub const DELTAS_MAX: u32 = 1_024;
+
+/// A subtree as its parent sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sub {
+    /// No leaf.
+    Empty,
+    /// One leaf: the subtree is that leaf.
+    Leaf(Hash),
+    /// An inner node.
+    Node(Hash),
+}
+
+impl Sub {
+    /// Its hash.
+    pub fn hash(self) -> Hash {
+        match self {
+            Self::Empty => EMPTY,
+            Self::Leaf(hash) | Self::Node(hash) => hash,
+        }
+    }
+
+    /// The subtree of two neighbours; a lone leaf rises.
+    pub fn join<H: Hasher>(left: Self, right: Self) -> Self {
+        match (left, right) {
+            (Self::Empty, lone @ (Self::Empty | Self::Leaf(_)))
+            | (lone @ Self::Leaf(_), Self::Empty) => lone,
+            _ => Self::Node(H::hash(Domain::Node, &[&left.hash(), &right.hash()])),
+        }
+    }
+}
+
+/// A key in a leaf page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place.
+    pub path: Path,
+    /// Hash of its value; none for a tombstone.
+    pub value: Option<Hash>,
+    /// Its newest value record.
+    pub at: Location,
+    /// Hash of its leaf; zero for a tombstone.
+    leaf: Hash,
+}
+
+impl Entry {
+    /// An entry.
+    pub fn new<H: Hasher>(path: Path, value: Option<Hash>, at: Location) -> Self {
+        let leaf = value.map_or(EMPTY, |value| Leaf { path, value }.hash::<H>());
+        Self { path, value, at, leaf }
+    }
+}
+
+/// Entries by ascending path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeafPage {
+    /// Ascending.
+    pub entries: Vec<Entry>,
+}
+
+impl LeafPage {
+    /// The subtree of its entries, which share `level` bits.
+    pub fn sub<H: Hasher>(&self, level: usize) -> Sub {
+        fn below<H: Hasher>(live: &[&Entry], level: usize) -> Sub {
+            match live {
+                [] => Sub::Empty,
+                [entry] => Sub::Leaf(entry.leaf),
+                _ => {
+                    let right = live.partition_point(|entry| !bit(&entry.path, level));
+                    let (left, right) = live.split_at(right);
+                    Sub::join::<H>(below::<H>(left, level + 1), below::<H>(right, level + 1))
+                }
+            }
+        }
+        let live: Vec<&Entry> = self.entries.iter().filter(|e| e.value.is_some()).collect();
+        below::<H>(&live, level)
+    }
+
+    /// The entry of a path, and its place.
+    pub fn find(&self, path: &Path) -> Option<(usize, &Entry)> {
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        Some((at, self.entries.get(at)?))
+    }
+}
+
+/// What a child is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A leaf page with so many entries.
+    Leaf(u8),
+    /// An index page.
+    Index,
+}
+
+/// A run of slots of an index page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Child {
+    /// Its first slot.
+    pub slot: u8,
+    /// Binary logarithm of its number of slots, at most 8.
+    pub bits: u8,
+    /// What stands there.
+    pub kind: Kind,
+    /// Its subtree.
+    pub sub: Sub,
+    /// Version and place of its newest record; none for a leaf page without entries.
+    pub record: Option<(Version, Location)>,
+}
+
+impl Child {
+    /// A run without entries.
+    pub fn empty(slot: u8, bits: u8) -> Self {
+        Self { slot, bits, kind: Kind::Leaf(0), sub: Sub::Empty, record: None }
+    }
+
+    /// The slot after its last one.
+    pub fn end(&self) -> u16 {
+        u16::from(self.slot) + (1 << self.bits)
+    }
+}
+
+/// Children by ascending slot, which tile all slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexPage {
+    /// Bytes of the path above it.
+    pub depth: u8,
+    /// Ascending, without gaps.
+    pub children: Vec<Child>,
+}
+
+impl IndexPage {
+    /// A page without entries.
+    pub fn empty(depth: u8) -> Self {
+        Self { depth, children: vec![Child::empty(0, 8)] }
+    }
+
+    /// The child that covers a slot.
+    pub fn child(&self, slot: u8) -> Option<&Child> {
+        let after = self.children.partition_point(|child| child.slot <= slot);
+        self.children.get(after.checked_sub(1)?)
+    }
+
+    /// Whether the children cover every slot once.
+    pub(crate) fn tiles(&self) -> bool {
+        let mut next = 0;
+        for child in &self.children {
+            let aligned = child.bits <= 8 && child.slot.trailing_zeros() >= child.bits.into();
+            if !aligned || u16::from(child.slot) != next {
+                return false;
+            }
+            next = child.end();
+        }
+        next == SLOTS
+    }
+}
+
+/// The subtree of a run of slots from children that tile it.
+pub fn run<H: Hasher>(children: &[(u8, u8, Sub)], slot: u8, bits: u8) -> Sub {
+    match children {
+        [] => Sub::Empty,
+        [(_, own, sub)] if *own >= bits => *sub,
+        _ => {
+            let middle = slot + (1u8 << (bits - 1));
+            let right = children.partition_point(|(slot, ..)| *slot < middle);
+            let (left, right) = children.split_at(right);
+            let left = run::<H>(left, slot, bits - 1);
+            Sub::join::<H>(left, run::<H>(right, middle, bits - 1))
+        }
+    }
+}
+
+/// A page of either kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Page {
+    /// Entries.
+    Leaf(LeafPage),
+    /// Children.
+    Index(IndexPage),
+}
+
+/// Where a page's records are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Links {
+    /// Its newest base.
+    pub base: Location,
+    /// Its newest record.
+    pub newest: Location,
+    /// Bytes of the base.
+    pub base_bytes: u64,
+    /// Deltas since.
+    pub deltas: u64,
+    /// Their bytes.
+    pub delta_bytes: u64,
+}
+
+/// A page as it is after one of its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The page.
+    pub page: Page,
+    /// Its records.
+    pub links: Links,
+}
+
+/// What a delta does to a leaf page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafChange {
+    /// The entry with this number before the delta has another value, or none.
+    Set(usize, Option<Hash>, Location),
+    /// A new entry.
+    Insert(Entry),
+}
+
+/// The leaf page after some changes of one delta; ascending numbers and paths.
+pub fn change_leaf<H: Hasher>(page: &LeafPage, changes: &[LeafChange]) -> Option<LeafPage> {
+    let mut entries = page.entries.clone();
+    for change in changes {
+        if let LeafChange::Set(number, value, at) = change {
+            let entry = entries.get_mut(*number)?;
+            *entry = Entry::new::<H>(entry.path, *value, *at);
+        }
+    }
+    for change in changes {
+        if let LeafChange::Insert(entry) = change {
+            let place = entries.binary_search_by(|other| other.path.cmp(&entry.path)).err()?;
+            entries.insert(place, *entry);
+        }
+    }
+    Some(LeafPage { entries })
+}
+
+/// The index page after some of its runs were replaced.
+pub fn change_index(page: &IndexPage, changed: &[Child]) -> Option<IndexPage> {
+    let overlaps = |old: &Child| {
+        changed.iter().any(|new| u16::from(new.slot) < old.end() && u16::from(old.slot) < new.end())
+    };
+    let mut children: Vec<Child> =
+        page.children.iter().filter(|old| !overlaps(old)).chain(changed).copied().collect();
+    children.sort_unstable_by_key(|child| child.slot);
+    let page = IndexPage { depth: page.depth, children };
+    page.tiles().then_some(page)
+}

@@ -1,0 +1,146 @@
+//! Value records: what a key was set to, chained to what it was before.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 1 | 0 tombstone, 1 value |
+//! | varint | version |
+//! | varint | tid |
+//! | varint, then the bytes | key |
+//! | varint | length of the chain that ends here, at least 1 |
+//! | 6 | location of the record before; only if the length is above 1 |
+//! | 6 | location of the record to jump to; only if there is one |
+//! | rest | the value |
+//!
+//! The jump pointers are a skew-binary list (Myers 1983): from a chain's end any of its records is
+//! reached in a number of steps that is logarithmic in its length.
+
+use crate::location::Location;
+use crate::stream::{put_varint, take_varint};
+use crate::{KEY_BYTES_MAX, StoreError, Version};
+
+/// A change of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueRecord {
+    /// When.
+    pub version: Version,
+    /// In which trie.
+    pub tid: u64,
+    /// Of which key.
+    pub key: Vec<u8>,
+    /// Number of records of the key up to this one.
+    pub length: u64,
+    /// The one before.
+    pub prev: Option<Location>,
+    /// One further back.
+    pub jump: Option<Location>,
+    /// The value; none for a tombstone.
+    pub value: Option<Vec<u8>>,
+}
+
+/// By how many records the end of a chain of `length` jumps back: the smallest part of the length
+/// as a sum of numbers 2^k - 1, largest first.
+pub fn jump_width(length: u64) -> u64 {
+    let (mut rest, mut width) = (length, 0);
+    while rest > 0 {
+        // The largest 2^k - 1 that is not above the rest.
+        width = u64::MAX >> (rest.saturating_add(1).leading_zeros() + 1).min(63);
+        rest -= width;
+    }
+    width
+}
+
+impl ValueRecord {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let value = self.value.as_deref().unwrap_or_default();
+        let mut out = Vec::with_capacity(self.key.len() + value.len() + 40);
+        out.push(u8::from(self.value.is_some()));
+        put_varint(&mut out, self.version);
+        put_varint(&mut out, self.tid);
+        put_varint(&mut out, self.key.len() as u64);
+        out.extend_from_slice(&self.key);
+        put_varint(&mut out, self.length);
+        for location in [self.prev, self.jump].into_iter().flatten() {
+            out.extend_from_slice(&location.to_bytes());
+        }
+        out.extend_from_slice(value);
+        out
+    }
+
+    /// Reads a record's body.
+    ///
+    /// # Errors
+    /// `Corrupt` with its place.
+    pub fn decode(at: Location, body: &[u8]) -> Result<Self, StoreError> {
+        Self::read(body).ok_or_else(|| {
+            StoreError::Corrupt(format!("values record at {at:?}: it is no value record"))
+        })
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first()?;
+        bytes = rest;
+        let version = take_varint(&mut bytes)?;
+        let tid = take_varint(&mut bytes)?;
+        let key = usize::try_from(take_varint(&mut bytes)?).ok()?;
+        let (key, rest) = bytes.split_at_checked(key).filter(|_| key <= KEY_BYTES_MAX)?;
+        bytes = rest;
+        let length = take_varint(&mut bytes).filter(|length| *length > 0)?;
+        let mut location = |there: bool| -> Option<Option<Location>> {
+            if !there {
+                return Some(None);
+            }
+            let (location, rest) = bytes.split_first_chunk()?;
+            bytes = rest;
+            Some(Some(Location::from_bytes(*location)))
+        };
+        let prev = location(length > 1)?;
+        let jump = location(jump_width(length) < length)?;
+        let value = match tag {
+            0 if bytes.is_empty() => None,
+            1 => Some(bytes.to_vec()),
+            _ => return None,
+        };
+        Some(Self { version, tid, key: key.to_vec(), length, prev, jump, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_are_those_of_a_skew_binary_list() {
+        // By the rule that builds it: two equal neighbours become one tree of twice the size and
+        // one.
+        let mut jumps: Vec<u64> = vec![0];
+        for length in 1..5_000u64 {
+            let prev = length - 1;
+            let to = |length: u64| jumps[length as usize];
+            let equal = prev > 0 && prev - to(prev) == to(prev) - to(to(prev));
+            jumps.push(if equal { to(to(prev)) } else { prev });
+            assert_eq!(length - jump_width(length), jumps[length as usize], "{length}");
+        }
+    }
+
+    #[test]
+    fn records_come_back() {
+        for length in [1, 2, 3, 4, 100] {
+            for value in [None, Some(vec![]), Some(vec![7; 300])] {
+                let location = Location::new(3, length as u32);
+                let record = ValueRecord {
+                    version: 9,
+                    tid: 2,
+                    key: b"key".to_vec(),
+                    length,
+                    prev: location.filter(|_| length > 1),
+                    jump: location.filter(|_| jump_width(length) < length),
+                    value,
+                };
+                let at = Location::default();
+                assert_eq!(ValueRecord::decode(at, &record.encode()).unwrap(), record);
+                assert!(ValueRecord::decode(at, &record.encode()[..4]).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What a commit makes, in memory, and how it becomes durable.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use crate::commitment::Committed;
+use crate::commits::{CommitLog, CommitRecord};
+use crate::disk::failed;
+use crate::hash::{Hash, Hasher};
+use crate::index;
+use crate::letus::{Letus, TID, full};
+use crate::location::Location;
+use crate::proof::value_hash;
+use crate::range::Range;
+use crate::stream::{Appender, Kind, Piece};
+use crate::tree::{Path, path_of};
+use crate::update::{self, BaseRule, Change, Written};
+use crate::values::{ValueRecord, jump_width};
+use crate::{StoreError, Version};
+
+/// A commit that is in memory only.
+pub(crate) struct Pending {
+    pub(crate) record: CommitRecord,
+    range: Range,
+    /// What the range has more than before.
+    nodes: Vec<Hash>,
+    values: Vec<Piece>,
+    pages: Vec<Piece>,
+    written: Written,
+}
+
+pub(crate) struct Writer {
+    pub(crate) log: CommitLog,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) poisoned: bool,
+    /// Where the next frames go, if the last commit is of an earlier incarnation.
+    pub(crate) fresh: Option<(Location, Location)>,
+}
+
+/// What a key had before a commit.
+#[derive(Clone, Copy)]
+struct Before {
+    value: Option<Hash>,
+    at: Location,
+    length: u64,
+    /// Where the next record of the key jumps to.
+    next_jump: Option<Location>,
+}
+
+/// A key's new value, none to delete it, with its path.
+type Sorted<'a> = (Path, &'a [u8], Option<&'a [u8]>);
+
+impl<H: Hasher> Letus<H> {
+    /// What each path had before, in their order.
+    fn before(
+        &self,
+        tip: &CommitRecord,
+        paths: &[Path],
+    ) -> Result<Vec<Option<Before>>, StoreError> {
+        let part = paths.len().div_ceil(self.options.workers.max(1)).max(1);
+        let look = |paths: &[Path]| {
+            let mut found = Vec::with_capacity(paths.len());
+            index::find(&self.view(tip.pages_end), tip.root_page, paths, &mut |entry| {
+                found.push(match entry {
+                    None => None,
+                    Some(entry) => {
+                        let record = self.value(tip, entry.at)?;
+                        let next_jump = self.next_jump(tip, entry.at, &record)?;
+                        let (value, at, length) = (entry.value, entry.at, record.length);
+                        Some(Before { value, at, length, next_jump })
+                    }
+                });
+                Ok(())
+            })?;
+            Ok(found)
+        };
+        let found: Result<Vec<Vec<_>>, StoreError> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                paths.chunks(part).map(|paths| scope.spawn(move || look(paths))).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(join).collect()
+        });
+        Ok(found?.concat())
+    }
+
+    /// Where the record after `record`, which is at `at`, jumps to.
+    fn next_jump(
+        &self,
+        tip: &CommitRecord,
+        at: Location,
+        record: &ValueRecord,
+    ) -> Result<Option<Location>, StoreError> {
+        let length = record.length.saturating_add(1);
+        match jump_width(length) {
+            1 => Ok(Some(at)),
+            width if width == length => Ok(None),
+            // Two neighbours of the same width become one.
+            _ => match record.jump {
+                Some(jump) => Ok(self.value(tip, jump)?.jump),
+                None => Err(StoreError::Corrupt(format!("values record at {at:?}: no jump"))),
+            },
+        }
+    }
+
+    /// The commit of `version` in memory; the last write of each key is given.
+    pub(crate) fn make(
+        &self,
+        writer: &Writer,
+        version: Version,
+        writes: &BTreeMap<&[u8], Option<&[u8]>>,
+    ) -> Result<Pending, StoreError> {
+        let tip = self.tip();
+        let mut sorted: Vec<Sorted<'_>> =
+            writes.iter().map(|(key, value)| (path_of::<H>(TID, key), *key, *value)).collect();
+        sorted.sort_unstable_by_key(|(path, ..)| *path);
+        let paths: Vec<Path> = sorted.iter().map(|(path, ..)| *path).collect();
+        let before = match &tip {
+            Some(tip) => self.before(tip, &paths)?,
+            None => vec![None; paths.len()],
+        };
+        let (values_end, pages_end) = match (&tip, writer.fresh) {
+            (_, Some(fresh)) => fresh,
+            (Some(tip), None) => (tip.values_end, tip.pages_end),
+            (None, None) => Default::default(),
+        };
+        let appender =
+            |kind, end| Appender::new(kind, self.incarnation, self.options.segment_bytes, end);
+        let mut values = appender(Kind::Values, values_end);
+        let changes = append_values::<H>(&mut values, version, &sorted, &before)?;
+        let (values, values_end_new, values_digest) = values.finish();
+
+        let mut pages = appender(Kind::Pages, pages_end);
+        let mut written = Written::default();
+        let (root, root_page) = match &tip {
+            Some(tip) if changes.is_empty() => (tip.root, tip.root_page),
+            _ => {
+                let view = self.view(tip.map(|tip| tip.pages_end).unwrap_or_default());
+                let root = tip.map(|tip| tip.root_page);
+                let index = update::apply::<H>(&view, root, &changes, self.options.workers)?;
+                let sub = index.sub::<H>();
+                let rule = BaseRule {
+                    ratio: self.options.base_ratio.into(),
+                    deltas: self.options.deltas_max.into(),
+                };
+                let at = index.write(&mut pages, version, rule, &mut written);
+                (sub.hash(), at.map_err(|_| full("pages"))?)
+            }
+        };
+        let (pages, pages_end_new, pages_digest) = pages.finish();
+
+        let mut range = writer.log.range().clone();
+        let mut nodes = Vec::new();
+        if let Some(tip) = &tip {
+            nodes.push(tip.commitment.0);
+            nodes.extend(range.push::<H>(tip.commitment.0));
+        }
+        let committed =
+            Committed { version, earlier: range.count(), root, range: range.root::<H>() };
+        let record = CommitRecord {
+            incarnation: self.incarnation,
+            number: range.count(),
+            version,
+            root,
+            commitment: committed.commitment::<H>(),
+            range: committed.range,
+            root_page,
+            values_start: values_end,
+            values_end: values_end_new.ok_or_else(|| full("values"))?,
+            pages_end: pages_end_new.ok_or_else(|| full("pages"))?,
+            digests: [values_digest, pages_digest],
+            before: writer.log.last(),
+        };
+        Ok(Pending { record, range, nodes, values, pages, written })
+    }
+
+    /// Makes a commit durable, then visible.
+    pub(crate) fn write(&self, writer: &mut Writer, pending: Pending) -> Result<(), StoreError> {
+        let (values, pages) = std::thread::scope(|scope| {
+            let values = scope.spawn(|| self.values.write(&pending.values));
+            let pages = self.pages.write(&pending.pages);
+            let values = values.join();
+            (values.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), pages)
+        });
+        // Not `||` alone: both results count.
+        let created = values? | pages?;
+        writer.log.write_range(&pending.nodes)?;
+        if created {
+            self.disk.sync_dir().map_err(failed("directory"))?;
+        }
+        writer.log.append(&pending.record, pending.range)?;
+        writer.fresh = None;
+        let mut cache = self.cache();
+        pending.written.replaced.into_iter().for_each(|at| cache.remove(at));
+        pending.written.made.into_iter().for_each(|(at, page)| cache.put(at, page));
+        drop(cache);
+        *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(pending.record);
+        Ok(())
+    }
+}
+
+/// Appends the records of what really changes.
+fn append_values<H: Hasher>(
+    values: &mut Appender,
+    version: Version,
+    sorted: &[Sorted<'_>],
+    before: &[Option<Before>],
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::with_capacity(sorted.len());
+    let mut subtree = None;
+    for ((path, key, value), before) in sorted.iter().zip(before) {
+        let hash = value.map(value_hash::<H>);
+        if before.and_then(|before| before.value) == hash {
+            continue;
+        }
+        let first = path.first().copied();
+        if subtree != first {
+            values.frame(version, first.unwrap_or_default());
+            subtree = first;
+        }
+        let record = ValueRecord {
+            version,
+            tid: TID,
+            key: key.to_vec(),
+            length: before.map_or(1, |before| before.length + 1),
+            prev: before.map(|before| before.at),
+            jump: before.and_then(|before| before.next_jump),
+            value: value.map(<[u8]>::to_vec),
+        };
+        let at = values.record(&record.encode()).ok_or_else(|| full("values"))?;
+        changes.push(Change { path: *path, value: hash, at });
+    }
+    Ok(changes)
+}
