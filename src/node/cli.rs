@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::config::DEFAULT_STORE;
 use crate::time::parse_duration_s;
 
 /// A payment child chain for Ethereum that nobody has to trust.
@@ -178,6 +179,9 @@ pub struct DevnetUp {
     /// Heights that a plasma block stays open.
     #[arg(long)]
     pub max_heights: Option<u64>,
+    /// Scheme of the nodes' state store.
+    #[arg(long, default_value = DEFAULT_STORE, value_parser = plasma_store::SCHEMES)]
+    pub store: String,
     /// Record CometBFT's calls in each node's data/calls.log.
     #[arg(long)]
     pub record_calls: bool,

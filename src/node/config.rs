@@ -87,11 +87,14 @@ pub struct AppConfig {
     pub record_calls: String,
 }
 
+/// Scheme of the state store of a new chain.
+pub const DEFAULT_STORE: &str = "letus-blake3/1";
+
 impl Default for AppConfig {
     fn default() -> Self {
         Self {
             listen: "unix://data/plasma.sock".into(),
-            store: "jmt-sha256/1".into(),
+            store: DEFAULT_STORE.into(),
             cache_bytes: 128 << 20,
             root_key_file: String::new(),
             transfer_events: false,

@@ -92,6 +92,8 @@ pub struct Options {
     pub free_ports: bool,
     /// Heights that a plasma block stays open.
     pub max_heights: Option<u64>,
+    /// Scheme of the state store.
+    pub store: String,
     /// Record CometBFT's calls in each node's home.
     pub record_calls: bool,
 }
@@ -257,7 +259,7 @@ impl Devnet {
         let app = Genesis {
             chain_id: DEVNET_CHAIN_ID,
             root_chain,
-            store: plasma_store::jmt_sled::SCHEME.into(),
+            store: options.store.clone(),
             params: GenesisParams {
                 max_transfers: 1_000_000,
                 max_height_transfers: 250_000,
@@ -305,6 +307,7 @@ impl Devnet {
             config.node.rpc.clone_from(&node.rpc);
             config.app.listen = listen;
             config.app.root_key_file = "config/root_key".into();
+            config.app.store.clone_from(&options.store);
             config.app.transfer_events = true;
             config.app.cache_bytes = 32 << 20;
             config.app.workers = 2;

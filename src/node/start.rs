@@ -12,8 +12,7 @@ use plasma_abci::app::{App, Options as AppOptions};
 use plasma_abci::recorder::FileRecorder;
 use plasma_abci::server::{Handle, Options, Server};
 use plasma_core::event_window::EventWindow;
-use plasma_store::Store;
-use plasma_store::jmt_sled::{JmtSled, SCHEME};
+use plasma_store::{Store, StoreError};
 use rustix::process::Signal;
 
 use crate::cometbft;
@@ -34,18 +33,26 @@ fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::failure("start", error, "plasma doctor")
 }
 
+/// Threads for signatures, trees and the store.
+fn workers(config: &Config) -> usize {
+    match config.app.workers {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        workers => workers,
+    }
+}
+
 /// Opens the store that the configuration names.
 pub fn open_store(home: &Home, config: &Config) -> CommandResult<Arc<dyn Store>> {
-    match config.app.store.as_str() {
-        SCHEME => {
-            let store = JmtSled::open(&home.data().join("state"), config.app.cache_bytes);
-            Ok(Arc::new(store.map_err(failed)?))
+    let dir = home.data().join("state");
+    let app = &config.app;
+    plasma_store::open(&app.store, &dir, app.cache_bytes, workers(config)).map_err(|error| {
+        match error {
+            StoreError::Scheme(_) => {
+                CommandError::usage(format!("[app] store: {error}"), "correct config/plasma.toml")
+            }
+            error => failed(error),
         }
-        other => {
-            let message = format!("[app] store is {other:?}; this program knows {SCHEME:?}");
-            Err(CommandError::usage(message, "correct config/plasma.toml"))
-        }
-    }
+    })
 }
 
 /// Refuses a disk that is all but full: CometBFT panics in the middle of a write there, and its
@@ -111,12 +118,11 @@ fn open_app(
         "" => None,
         file => Some(read_key(&home.resolve(file))?),
     };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let options = AppOptions {
         root_key,
         events,
         transfer_events: config.app.transfer_events,
-        workers: if config.app.workers == 0 { cores } else { config.app.workers },
+        workers: workers(config),
         pool_transfers: config.app.pool_transfers,
         cached_signatures: config.app.cached_signatures,
     };

@@ -4,8 +4,9 @@
 //! generations: what is asked for moves to the young one; when that holds half of the budget, the
 //! old one goes and the young one becomes it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::location::Location;
 use crate::page::{Child, Entry, Loaded, Page};
@@ -17,9 +18,9 @@ const PAGE_BYTES: usize = 192;
 #[derive(Debug)]
 pub struct Cache {
     budget: usize,
-    young: HashMap<Location, Arc<Loaded>>,
+    young: FxHashMap<Location, Arc<Loaded>>,
     young_bytes: usize,
-    old: HashMap<Location, Arc<Loaded>>,
+    old: FxHashMap<Location, Arc<Loaded>>,
 }
 
 fn size(loaded: &Loaded) -> usize {
@@ -35,9 +36,9 @@ impl Cache {
     pub fn new(budget: u64) -> Self {
         Self {
             budget: usize::try_from(budget).unwrap_or(usize::MAX),
-            young: HashMap::new(),
+            young: FxHashMap::default(),
             young_bytes: 0,
-            old: HashMap::new(),
+            old: FxHashMap::default(),
         }
     }
 

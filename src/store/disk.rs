@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::StoreError;
 
@@ -63,6 +64,10 @@ pub(crate) fn failed(name: &str) -> impl Fn(io::Error) -> StoreError {
     move |error| StoreError::Backend(format!("{name}: {error}"))
 }
 
+/// How long a lock is waited for: a process that is just being started still has the files of the
+/// one that starts it, for a moment, and a killed one takes a moment to go.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+const LOCK_POLL: Duration = Duration::from_millis(5);
 /// Name of the file that carries the lock.
 const LOCK: &str = "lock";
 
@@ -121,7 +126,13 @@ impl Disk for FileDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(self.dir.join(LOCK))?;
-        file.try_lock().map_err(io::Error::from)?;
+        let deadline = Instant::now() + LOCK_WAIT;
+        while let Err(error) = file.try_lock() {
+            if Instant::now() >= deadline {
+                return Err(error.into());
+            }
+            std::thread::sleep(LOCK_POLL);
+        }
         Ok(Box::new(file))
     }
 }

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use crate::StoreError;
-use crate::hash::{Hash, Hasher};
+use crate::forest::{Forest, Id};
+use crate::hash::{EMPTY, Hasher};
 use crate::location::Location;
-use crate::page::{Child, Entry, IndexPage, Kind, LeafPage, Loaded, Page, Sub, run};
+use crate::page::{Child, Entry, IndexPage, Kind, LeafPage, Loaded, Page, Sub};
 use crate::proof::{Proof, Terminal};
 use crate::tree::{Leaf, Path, bit};
 
@@ -142,54 +143,89 @@ pub fn prove<H: Hasher>(
     root: Location,
     path: &Path,
 ) -> Result<(Proof, Option<Location>), StoreError> {
+    let mut forest = Forest::default();
     let mut siblings = Vec::new();
+    let end = walk_down(pages, root, path, &mut forest, &mut siblings)?;
+    forest.hash::<H>();
+    let siblings = siblings.into_iter().map(|id| forest.sub(id).hash()).collect();
+    let own = end.filter(|entry| entry.path == *path).map(|entry| entry.at);
+    let terminal = match end {
+        None => Terminal::Empty,
+        Some(_) if own.is_some() => Terminal::Own,
+        Some(Entry { path, value, .. }) => {
+            Terminal::Other(Leaf { path, value: value.unwrap_or_default() })
+        }
+    };
+    Ok((Proof { siblings, terminal }, own))
+}
+
+/// Collects the siblings along a path, root first, and returns the entry at its end.
+fn walk_down(
+    pages: &impl Pages,
+    root: Location,
+    path: &Path,
+    forest: &mut Forest,
+    siblings: &mut Vec<Id>,
+) -> Result<Option<Entry>, StoreError> {
     let (mut at, mut depth) = (root, 0);
     loop {
         let loaded = pages.page(at, &prefix_of(path, depth, 0))?;
         let index = index_at(&loaded, at, depth)?;
-        let subs: Vec<(u8, u8, Sub)> =
-            index.children.iter().map(|child| (child.slot, child.bits, child.sub)).collect();
+        let known = |child: &Child| (child.slot, child.bits, forest.known(child.sub));
+        let ids: Vec<(u8, u8, Id)> = index.children.iter().map(known).collect();
         let (mut start, mut bits) = (0u8, 8u8);
         let below = loop {
-            match run::<H>(in_run(&subs, start, bits), start, bits) {
-                Sub::Empty => return Ok((Proof { siblings, terminal: Terminal::Empty }, None)),
-                Sub::Leaf(_) => break None,
+            match shape(in_run(&index.children, start, bits)) {
+                Sub::Empty => return Ok(None),
+                Sub::Leaf(_) => return lone_leaf(pages, index, path, (start, bits)).map(Some),
                 Sub::Node(_) => {}
             }
             let child = index.child(slot(path, depth)).ok_or_else(|| no_index(at))?;
             if child.bits >= bits {
-                break Some(*child);
+                break *child;
             }
             bits -= 1;
             let middle = start + (1 << bits);
-            let (own, other) =
-                if slot(path, depth) >= middle { (middle, start) } else { (start, middle) };
-            siblings.push(run::<H>(in_run(&subs, other, bits), other, bits).hash());
+            let right = slot(path, depth) >= middle;
+            let (own, other) = if right { (middle, start) } else { (start, middle) };
+            let from = index.children.partition_point(|child| child.end() <= other.into());
+            let run = in_run(&index.children, other, bits).len();
+            let run = ids.get(from..from + run).unwrap_or_default();
+            siblings.push(forest.run(run, other, bits));
             start = own;
         };
         match below {
-            None => {
-                let lone = lone_leaf(pages, index, path, (start, bits))?;
-                return Ok(finish(siblings, path, lone));
-            }
-            Some(Child { kind: Kind::Index, record: Some((_, below)), .. }) => {
+            Child { kind: Kind::Index, record: Some((_, below)), .. } => {
                 (at, depth) = (below, depth + 1);
             }
-            Some(Child { kind: Kind::Leaf(_), record: Some((_, below)), slot, bits, .. }) => {
+            Child { kind: Kind::Leaf(_), record: Some((_, below)), slot, bits, .. } => {
                 let leaf = pages.page(below, &prefix_of(path, depth, slot))?;
-                let page = leaf_at(&leaf, below)?;
-                return Ok(prove_leaf::<H>(page, path, level_of(depth, bits), siblings));
+                let live = leaf_at(&leaf, below)?.live();
+                return Ok(walk_leaf(&live, path, level_of(depth, bits), forest, siblings));
             }
-            Some(Child { record: None, .. }) => return Err(no_leaf(at)),
+            Child { record: None, .. } => return Err(no_leaf(at)),
         }
     }
 }
 
-fn in_run(subs: &[(u8, u8, Sub)], start: u8, bits: u8) -> &[(u8, u8, Sub)] {
-    let from = subs.partition_point(|(slot, own, _)| u16::from(*slot) + (1 << own) <= start.into());
+/// What children's subtree is, without its hash.
+fn shape(children: &[Child]) -> Sub {
+    let mut shape = Sub::Empty;
+    for child in children {
+        shape = match (shape, child.sub) {
+            (shape, Sub::Empty) => shape,
+            (Sub::Empty, sub) => sub,
+            _ => return Sub::Node(EMPTY),
+        };
+    }
+    shape
+}
+
+fn in_run(children: &[Child], start: u8, bits: u8) -> &[Child] {
     let end = u16::from(start) + (1 << bits);
-    let to = subs.partition_point(|(slot, ..)| u16::from(*slot) < end);
-    subs.get(from..to).unwrap_or_default()
+    let from = children.partition_point(|child| child.end() <= start.into());
+    let to = children.partition_point(|child| u16::from(child.slot) < end);
+    children.get(from..to).unwrap_or_default()
 }
 
 /// The only live entry below a run of slots.
@@ -227,32 +263,25 @@ fn lone_leaf(
     }
 }
 
-fn finish(siblings: Vec<Hash>, path: &Path, lone: Entry) -> (Proof, Option<Location>) {
-    let own = lone.path == *path;
-    let other = Leaf { path: lone.path, value: lone.value.unwrap_or_default() };
-    let terminal = if own { Terminal::Own } else { Terminal::Other(other) };
-    (Proof { siblings, terminal }, own.then_some(lone.at))
-}
-
-fn prove_leaf<H: Hasher>(
-    page: &LeafPage,
+/// The same within a leaf page.
+fn walk_leaf(
+    live: &[&Entry],
     path: &Path,
     mut level: usize,
-    mut siblings: Vec<Hash>,
-) -> (Proof, Option<Location>) {
-    let live: Vec<Entry> = page.entries.iter().filter(|e| e.value.is_some()).copied().collect();
-    let mut below = &live[..];
+    forest: &mut Forest,
+    siblings: &mut Vec<Id>,
+) -> Option<Entry> {
+    let mut below = live;
     loop {
         match below {
-            [] => return (Proof { siblings, terminal: Terminal::Empty }, None),
-            [lone] => return finish(siblings, path, *lone),
+            [] => return None,
+            [lone] => return Some(**lone),
             _ => {}
         }
         let (left, right) = below.split_at(below.partition_point(|e| !bit(&e.path, level)));
         let (own, other) = if bit(path, level) { (right, left) } else { (left, right) };
         level += 1;
-        let other = LeafPage { entries: other.to_vec() };
-        siblings.push(other.sub::<H>(level).hash());
+        siblings.push(forest.entries(other, level));
         below = own;
     }
 }

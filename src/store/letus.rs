@@ -101,7 +101,7 @@ impl<H: Hasher> Pages for View<'_, H> {
         if let Some(page) = cache().get(newest) {
             return Ok(page);
         }
-        let page = Arc::new(load::<H, StoreError>(
+        let page = Arc::new(load(
             newest,
             prefix,
             |at| self.stream.read(at, self.end),
@@ -207,7 +207,7 @@ impl<H: Hasher> Letus<H> {
         tip: &CommitRecord,
         at: Location,
     ) -> Result<ValueRecord, StoreError> {
-        ValueRecord::decode(at, &self.values.read(at, tip.values_end)?)
+        self.values.with(at, tip.values_end, |body| ValueRecord::decode(at, body))
     }
 
     /// The newest record of a key at or before `version`.
@@ -306,14 +306,11 @@ impl<H: Hasher> Store for Letus<H> {
         if latest.map_or(0, |latest| latest + 1) != version {
             return Err(StoreError::Version { asked: version, latest });
         }
-        let mut writes = BTreeMap::new();
         for (key, value) in batch {
             check_len("key", key.len(), KEY_BYTES_MAX)?;
-            let value = value.as_deref();
-            check_len("value", value.map_or(0, <[u8]>::len), VALUE_BYTES_MAX)?;
-            writes.insert(key.as_slice(), value);
+            check_len("value", value.as_ref().map_or(0, Vec::len), VALUE_BYTES_MAX)?;
         }
-        let pending = self.make(&writer, version, &writes)?;
+        let pending = self.make(&writer, version, batch)?;
         let commitment = pending.record.commitment;
         writer.pending = Some(pending);
         Ok(commitment)

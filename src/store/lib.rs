@@ -13,6 +13,7 @@ mod cache;
 pub mod commitment;
 pub mod commits;
 pub mod disk;
+mod forest;
 pub mod hash;
 pub mod index;
 pub mod jmt_sled;
@@ -31,7 +32,8 @@ pub mod values;
 mod writer;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hash::{Blake3, Hasher, Sha2};
 
@@ -146,6 +148,9 @@ pub enum StoreError {
         /// The scheme that was expected.
         expected: &'static str,
     },
+    /// No store has this scheme.
+    #[error("unknown store scheme {0:?}; known: {known}", known = SCHEMES.join(", "))]
+    Scheme(String),
     /// The store was written by a program that is newer, or much older.
     #[error("the store's format is {found}, this program knows {known}")]
     Format {
@@ -195,6 +200,27 @@ pub enum ProofError {
     /// The proof is well formed but leads to another commitment or value.
     #[error("the proof does not hold: {0}")]
     Invalid(String),
+}
+
+/// The schemes that [`open`] and [`verify`] know.
+pub const SCHEMES: [&str; 2] = [Blake3::SCHEME, jmt_sled::SCHEME];
+
+/// Opens the store of a scheme in `dir`, or makes an empty one where nothing is, with `cache_bytes`
+/// for what it keeps in memory and `workers` threads for a commit.
+pub fn open(
+    scheme: &str,
+    dir: &Path,
+    cache_bytes: u64,
+    workers: usize,
+) -> Result<Arc<dyn Store>, StoreError> {
+    match scheme {
+        jmt_sled::SCHEME => Ok(Arc::new(jmt_sled::JmtSled::open(dir, cache_bytes)?)),
+        Blake3::SCHEME => {
+            let options = letus::Options { cache_bytes, workers, ..Default::default() };
+            Ok(Arc::new(letus::Letus::open(dir, options)?))
+        }
+        other => Err(StoreError::Scheme(other.to_owned())),
+    }
 }
 
 /// Checks that `key` has `value` (none: is absent) in the state that `commitment` commits to.

@@ -11,9 +11,9 @@
 //! Their records: [`crate::page_record`].
 
 use crate::Version;
-use crate::hash::{Domain, EMPTY, Hash, Hasher};
+use crate::hash::{EMPTY, Hash};
 use crate::location::Location;
-use crate::tree::{Leaf, Path, bit};
+use crate::tree::Path;
 
 /// Most entries of a leaf page.
 pub const ENTRIES_MAX: usize = 32;
@@ -43,15 +43,6 @@ impl Sub {
             Self::Leaf(hash) | Self::Node(hash) => hash,
         }
     }
-
-    /// The subtree of two neighbours; a lone leaf rises.
-    pub fn join<H: Hasher>(left: Self, right: Self) -> Self {
-        match (left, right) {
-            (Self::Empty, lone @ (Self::Empty | Self::Leaf(_)))
-            | (lone @ Self::Leaf(_), Self::Empty) => lone,
-            _ => Self::Node(H::hash(Domain::Node, &[&left.hash(), &right.hash()])),
-        }
-    }
 }
 
 /// A key in a leaf page.
@@ -63,16 +54,6 @@ pub struct Entry {
     pub value: Option<Hash>,
     /// Its newest value record.
     pub at: Location,
-    /// Hash of its leaf; zero for a tombstone.
-    leaf: Hash,
-}
-
-impl Entry {
-    /// An entry.
-    pub fn new<H: Hasher>(path: Path, value: Option<Hash>, at: Location) -> Self {
-        let leaf = value.map_or(EMPTY, |value| Leaf { path, value }.hash::<H>());
-        Self { path, value, at, leaf }
-    }
 }
 
 /// Entries by ascending path.
@@ -83,21 +64,9 @@ pub struct LeafPage {
 }
 
 impl LeafPage {
-    /// The subtree of its entries, which share `level` bits.
-    pub fn sub<H: Hasher>(&self, level: usize) -> Sub {
-        fn below<H: Hasher>(live: &[&Entry], level: usize) -> Sub {
-            match live {
-                [] => Sub::Empty,
-                [entry] => Sub::Leaf(entry.leaf),
-                _ => {
-                    let right = live.partition_point(|entry| !bit(&entry.path, level));
-                    let (left, right) = live.split_at(right);
-                    Sub::join::<H>(below::<H>(left, level + 1), below::<H>(right, level + 1))
-                }
-            }
-        }
-        let live: Vec<&Entry> = self.entries.iter().filter(|e| e.value.is_some()).collect();
-        below::<H>(&live, level)
+    /// Its entries without the tombstones.
+    pub fn live(&self) -> Vec<&Entry> {
+        self.entries.iter().filter(|entry| entry.value.is_some()).collect()
     }
 
     /// The entry of a path, and its place.
@@ -178,21 +147,6 @@ impl IndexPage {
     }
 }
 
-/// The subtree of a run of slots from children that tile it.
-pub fn run<H: Hasher>(children: &[(u8, u8, Sub)], slot: u8, bits: u8) -> Sub {
-    match children {
-        [] => Sub::Empty,
-        [(_, own, sub)] if *own >= bits => *sub,
-        _ => {
-            let middle = slot + (1u8 << (bits - 1));
-            let right = children.partition_point(|(slot, ..)| *slot < middle);
-            let (left, right) = children.split_at(right);
-            let left = run::<H>(left, slot, bits - 1);
-            Sub::join::<H>(left, run::<H>(right, middle, bits - 1))
-        }
-    }
-}
-
 /// A page of either kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page {
@@ -235,22 +189,21 @@ pub enum LeafChange {
     Insert(Entry),
 }
 
-/// The leaf page after some changes of one delta; ascending numbers and paths.
-pub fn change_leaf<H: Hasher>(page: &LeafPage, changes: &[LeafChange]) -> Option<LeafPage> {
-    let mut entries = page.entries.clone();
+/// The leaf page after the changes of one delta, whose new entries ascend; none if they do not fit.
+pub fn change_leaf(mut page: LeafPage, changes: &[LeafChange]) -> Option<LeafPage> {
     for change in changes {
         if let LeafChange::Set(number, value, at) = change {
-            let entry = entries.get_mut(*number)?;
-            *entry = Entry::new::<H>(entry.path, *value, *at);
+            let entry = page.entries.get_mut(*number)?;
+            (entry.value, entry.at) = (*value, *at);
         }
     }
     for change in changes {
         if let LeafChange::Insert(entry) = change {
-            let place = entries.binary_search_by(|other| other.path.cmp(&entry.path)).err()?;
-            entries.insert(place, *entry);
+            let place = page.entries.binary_search_by(|other| other.path.cmp(&entry.path)).err()?;
+            page.entries.insert(place, *entry);
         }
     }
-    Some(LeafPage { entries })
+    Some(page)
 }
 
 /// The index page after some of its runs were replaced.

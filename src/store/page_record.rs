@@ -20,7 +20,7 @@
 //! A leaf page without entries has no record: its child's version and location are missing.
 
 use crate::Version;
-use crate::hash::{Hash, Hasher};
+use crate::hash::Hash;
 use crate::location::Location;
 use crate::page::{
     Child, DELTAS_MAX, ENTRIES_MAX, Entry, IndexPage, Kind, LeafChange, LeafPage, Links, Loaded,
@@ -237,7 +237,7 @@ impl Fields<'_> {
 }
 
 /// Decodes a record of a page whose paths begin with `prefix`.
-fn decode<H: Hasher>(body: &[u8], prefix: &Path) -> Read<Record> {
+fn decode(body: &[u8], prefix: &Path) -> Read<Record> {
     let mut fields = Fields(body);
     let tag = fields.byte()?;
     fields.varint()?;
@@ -249,7 +249,7 @@ fn decode<H: Hasher>(body: &[u8], prefix: &Path) -> Read<Record> {
             for _ in 0..count {
                 let path = fields.path(prefix, skip)?;
                 let (value, at) = fields.value()?;
-                entries.push(Entry::new::<H>(path, value, at));
+                entries.push(Entry { path, value, at });
             }
             Record::Base(Page::Leaf(LeafPage { entries }))
         }
@@ -289,7 +289,7 @@ fn decode<H: Hasher>(body: &[u8], prefix: &Path) -> Read<Record> {
 
 /// Builds the page whose newest record is at `newest` and whose paths begin with `prefix`, from its
 /// records: `read` gives a record's body.
-pub fn load<H: Hasher, E>(
+pub fn load<E>(
     newest: Location,
     prefix: &Path,
     mut read: impl FnMut(Location) -> Result<Vec<u8>, E>,
@@ -299,7 +299,7 @@ pub fn load<H: Hasher, E>(
     let mut at = newest;
     let (mut page, base_bytes) = loop {
         let body = read(at)?;
-        match decode::<H>(&body, prefix).map_err(|what| corrupt(at, what))? {
+        match decode(&body, prefix).map_err(|what| corrupt(at, what))? {
             Record::Base(page) => break (page, body.len() as u64),
             Record::LeafDelta(links, _) | Record::IndexDelta(links, ..) => {
                 // Each names one that was written before it.
@@ -315,8 +315,8 @@ pub fn load<H: Hasher, E>(
     let mut delta_bytes = 0;
     for body in deltas.iter().rev() {
         delta_bytes += body.len() as u64;
-        let record = decode::<H>(body, prefix).map_err(|what| corrupt(newest, what))?;
-        let changed = match (record, &page) {
+        let record = decode(body, prefix).map_err(|what| corrupt(newest, what))?;
+        let changed = match (record, page) {
             (Record::LeafDelta(links, raw), Page::Leaf(page)) if links.base == base => {
                 let changes: Vec<LeafChange> = raw
                     .into_iter()
@@ -327,16 +327,16 @@ pub fn load<H: Hasher, E>(
                             at,
                         ),
                         RawChange::Insert(path, value, at) => {
-                            LeafChange::Insert(Entry::new::<H>(path, value, at))
+                            LeafChange::Insert(Entry { path, value, at })
                         }
                     })
                     .collect();
-                change_leaf::<H>(page, &changes).map(Page::Leaf)
+                change_leaf(page, &changes).map(Page::Leaf)
             }
             (Record::IndexDelta(links, depth, changed), Page::Index(page))
                 if links.base == base && depth == page.depth =>
             {
-                change_index(page, &changed).map(Page::Index)
+                change_index(&page, &changed).map(Page::Index)
             }
             _ => None,
         };

@@ -369,33 +369,48 @@ impl Stream {
         Ok(())
     }
 
-    /// The body of the record at a place before `end`.
-    pub fn read(&self, at: Location, end: Location) -> Result<Vec<u8>, StoreError> {
-        let name = self.kind.name();
+    /// Gives `each` the body of the record at a place before `end`.
+    pub fn with<T>(
+        &self,
+        at: Location,
+        end: Location,
+        each: impl FnOnce(&[u8]) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let corrupt = |what: &str| {
+            StoreError::Corrupt(format!("{} record at {at:?}: {what}", self.kind.name()))
+        };
         if at >= end {
-            return Err(StoreError::Corrupt(format!("{name} record at {at:?}: beyond {end:?}")));
+            return Err(corrupt("it is beyond the end"));
         }
         let file = self.file(at.segment())?;
         let fail = |error: io::Error| self.failed(at.segment(), &error);
-        let len = file.len().map_err(fail)?;
-        let len = if at.segment() == end.segment() { len.min(end.offset().into()) } else { len };
-        let there = len.saturating_sub(u64::from(at.offset())) as usize;
-        let mut bytes = vec![0; FIRST_READ.min(there)];
-        file.read_at(u64::from(at.offset()), &mut bytes).map_err(fail)?;
-        if let Some(body) = body(self.kind, at, &bytes)? {
-            return Ok(body.to_vec());
+        let offset = u64::from(at.offset());
+        // What is before `end` is there; the length of an older segment must be asked for.
+        let there = if at.segment() == end.segment() {
+            end.offset() - at.offset()
+        } else {
+            let len = file.len().map_err(fail)?.min(SEGMENT_BYTES_MAX.into());
+            len.saturating_sub(offset) as u32
+        } as usize;
+        let mut first = [0; FIRST_READ];
+        let first = &mut first[..FIRST_READ.min(there)];
+        file.read_at(offset, first).map_err(fail)?;
+        if let Some(body) = body(self.kind, at, first)? {
+            return each(body);
         }
-        let mut head = &bytes[..];
+        let mut head = &first[..];
         let length = take_varint(&mut head).and_then(|length| usize::try_from(length).ok());
-        let whole = length.map(|length| bytes.len() - head.len() + length + 4);
-        let Some(whole) = whole.filter(|whole| *whole <= there) else {
-            return Err(StoreError::Corrupt(format!("{name} record at {at:?}: it ends early")));
-        };
-        bytes.resize(whole, 0);
-        file.read_at(u64::from(at.offset()), &mut bytes).map_err(fail)?;
-        let body = body(self.kind, at, &bytes)?;
-        body.map(<[u8]>::to_vec)
-            .ok_or_else(|| StoreError::Corrupt(format!("{name} record at {at:?}: it ends early")))
+        let whole = length.map(|length| first.len() - head.len() + length + 4);
+        let whole =
+            whole.filter(|whole| *whole <= there).ok_or_else(|| corrupt("it ends early"))?;
+        let mut bytes = vec![0; whole];
+        file.read_at(offset, &mut bytes).map_err(fail)?;
+        each(body(self.kind, at, &bytes)?.ok_or_else(|| corrupt("it ends early"))?)
+    }
+
+    /// The body of the record at a place before `end`.
+    pub fn read(&self, at: Location, end: Location) -> Result<Vec<u8>, StoreError> {
+        self.with(at, end, |body| Ok(body.to_vec()))
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use crate::forest::{Forest, Id};
 use crate::hash::{Hash, Hasher};
 use crate::index::{Pages, index_at, leaf_at, level_of, no_index, no_leaf, prefix_of, slot};
 use crate::location::Location;
 use crate::page::{
     Child, ENTRIES_MAX, ENTRIES_MERGE, Entry, IndexPage, Kind, LeafChange, LeafPage, Links, Loaded,
-    Page, Sub, change_leaf, run,
+    Page, Sub, change_leaf,
 };
 use crate::page_record::{index_base, index_delta, leaf_base, leaf_delta};
 use crate::stream::Appender;
@@ -49,6 +50,7 @@ struct NewLeaf {
 pub struct NewIndex {
     depth: u8,
     children: Vec<NewChild>,
+    sub: Sub,
     from: Option<Arc<Loaded>>,
 }
 
@@ -61,11 +63,20 @@ enum What {
 struct NewChild {
     slot: u8,
     bits: u8,
+    /// Of a new leaf page: known once the whole index page is hashed.
     sub: Sub,
     what: What,
 }
 
 impl NewChild {
+    fn leaf(slot: u8, bits: u8, leaf: NewLeaf) -> Self {
+        Self { slot, bits, sub: Sub::Empty, what: What::Leaf(leaf) }
+    }
+
+    fn index(slot: u8, index: NewIndex) -> Self {
+        Self { slot, bits: 0, sub: index.sub, what: What::Index(Box::new(index)) }
+    }
+
     fn kept(child: Child) -> Self {
         Self { slot: child.slot, bits: child.bits, sub: child.sub, what: What::Kept(child) }
     }
@@ -131,8 +142,8 @@ pub fn apply<H: Hasher>(
     for made in made {
         children.extend(made?);
     }
-    let children = maker.merge::<H>(0, &[0; 32], children)?;
-    Ok(NewIndex { depth: 0, children, from })
+    let children = maker.merge(0, &[0; 32], children)?;
+    Ok(NewIndex::new::<H>(0, children, from))
 }
 
 /// A child with the changes below it.
@@ -172,7 +183,7 @@ impl<P: Pages> Maker<'_, P> {
                 (Kind::Index, None) => return Err(no_index(Location::default())),
                 (Kind::Leaf(_), record) => {
                     let from = record.map(|(_, at)| self.pages.page(at, &prefix)).transpose()?;
-                    let leaf = changed_leaf::<H>(from, record, changes)?;
+                    let leaf = changed_leaf(from, record, changes)?;
                     place::<H>(&mut out, depth, child.slot, child.bits, leaf);
                 }
             }
@@ -191,22 +202,20 @@ impl<P: Pages> Maker<'_, P> {
         let from = self.pages.page(at, prefix)?;
         let page = index_at(&from, at, depth)?;
         let children = self.children::<H>(depth, prefix, &jobs(page, changes))?;
-        let mut children = self.merge::<H>(depth, prefix, children)?;
+        let mut children = self.merge(depth, prefix, children)?;
         // A page with one leaf page is that leaf page.
         if let [only] = &children[..]
             && only.entries().is_some()
             && let Some(only) = children.pop()
         {
             let page = self.entries(depth, prefix, only)?;
-            let sub = page.sub::<H>(level_of(depth, 8));
-            let what = What::Leaf(NewLeaf { page, from: None });
-            return Ok(NewChild { slot, bits: 0, sub, what });
+            return Ok(NewChild::leaf(slot, 0, NewLeaf { page, from: None }));
         }
-        Ok(new_index::<H>(slot, NewIndex { depth, children, from: Some(from) }))
+        Ok(NewChild::index(slot, NewIndex::new::<H>(depth, children, Some(from))))
     }
 
     /// Joins neighbouring leaf pages that have become small.
-    fn merge<H: Hasher>(
+    fn merge(
         &self,
         depth: u8,
         prefix: &Path,
@@ -232,9 +241,7 @@ impl<P: Pages> Maker<'_, P> {
                 let (slot, bits) = (left.slot, left.bits + 1);
                 let mut page = self.entries(depth, prefix, left)?;
                 page.entries.extend(self.entries(depth, prefix, right)?.entries);
-                let sub = page.sub::<H>(level_of(depth, bits));
-                let what = What::Leaf(NewLeaf { page, from: None });
-                out.push(NewChild { slot, bits, sub, what });
+                out.push(NewChild::leaf(slot, bits, NewLeaf { page, from: None }));
             }
         }
         Ok(out)
@@ -253,26 +260,28 @@ impl<P: Pages> Maker<'_, P> {
     }
 }
 
-fn new_index<H: Hasher>(slot: u8, page: NewIndex) -> NewChild {
-    NewChild { slot, bits: 0, sub: page.sub::<H>(), what: What::Index(Box::new(page)) }
-}
-
-fn changed_leaf<H: Hasher>(
+fn changed_leaf(
     from: Option<Arc<Loaded>>,
     record: Option<(Version, Location)>,
     changes: &[Change],
 ) -> Result<NewLeaf, StoreError> {
     let at = record.map(|(_, at)| at).unwrap_or_default();
-    let empty = LeafPage::default();
-    let old = from.as_ref().map_or(Ok(&empty), |loaded| leaf_at(loaded, at))?;
+    // Searched in the copy: it is in the processor's cache.
+    let old = match &from {
+        Some(loaded) => leaf_at(loaded, at)?.clone(),
+        None => LeafPage::default(),
+    };
     let changes: Vec<LeafChange> = changes
         .iter()
         .map(|change| match old.find(&change.path) {
             Some((number, _)) => LeafChange::Set(number, change.value, change.at),
-            None => LeafChange::Insert(Entry::new::<H>(change.path, change.value, change.at)),
+            None => {
+                let Change { path, value, at } = *change;
+                LeafChange::Insert(Entry { path, value, at })
+            }
         })
         .collect();
-    let page = change_leaf::<H>(old, &changes).ok_or_else(|| no_leaf(at))?;
+    let page = change_leaf(old, &changes).ok_or_else(|| no_leaf(at))?;
     Ok(NewLeaf { page, from: from.map(|from| (from, changes)) })
 }
 
@@ -280,12 +289,11 @@ fn changed_leaf<H: Hasher>(
 fn place<H: Hasher>(out: &mut Vec<NewChild>, depth: u8, slot: u8, bits: u8, leaf: NewLeaf) {
     let level = level_of(depth, bits);
     if leaf.page.entries.len() <= ENTRIES_MAX {
-        let sub = leaf.page.sub::<H>(level);
-        out.push(NewChild { slot, bits, sub, what: What::Leaf(leaf) });
+        out.push(NewChild::leaf(slot, bits, leaf));
     } else if bits == 0 {
         let mut children = Vec::new();
         place::<H>(&mut children, depth + 1, 0, 8, NewLeaf { from: None, ..leaf });
-        out.push(new_index::<H>(slot, NewIndex { depth: depth + 1, children, from: None }));
+        out.push(NewChild::index(slot, NewIndex::new::<H>(depth + 1, children, None)));
     } else {
         let mut left = leaf.page.entries;
         let right = left.split_off(left.partition_point(|entry| !bit(&entry.path, level)));
@@ -310,10 +318,32 @@ pub struct Written {
 pub struct Full;
 
 impl NewIndex {
+    /// Hashes the new leaf pages and the page itself.
+    fn new<H: Hasher>(depth: u8, mut children: Vec<NewChild>, from: Option<Arc<Loaded>>) -> Self {
+        let mut forest = Forest::default();
+        let ids: Vec<(u8, u8, Id)> = children
+            .iter()
+            .map(|child| {
+                let id = match &child.what {
+                    What::Leaf(leaf) => {
+                        forest.entries(&leaf.page.live(), level_of(depth, child.bits))
+                    }
+                    _ => forest.known(child.sub),
+                };
+                (child.slot, child.bits, id)
+            })
+            .collect();
+        let own = forest.run(&ids, 0, 8);
+        forest.hash::<H>();
+        for (child, (.., id)) in children.iter_mut().zip(ids) {
+            child.sub = forest.sub(id);
+        }
+        Self { depth, children, sub: forest.sub(own), from }
+    }
+
     /// Its subtree.
-    pub fn sub<H: Hasher>(&self) -> Sub {
-        let subs: Vec<_> = self.children.iter().map(|c| (c.slot, c.bits, c.sub)).collect();
-        run::<H>(&subs, 0, 8)
+    pub fn sub(&self) -> Sub {
+        self.sub
     }
 
     /// Appends the records of all new pages; the place of this one's.

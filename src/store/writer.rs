@@ -1,6 +1,5 @@
 //! What a commit makes, in memory, and how it becomes durable.
 
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use crate::commitment::Committed;
@@ -16,7 +15,7 @@ use crate::stream::{Appender, Kind, Piece};
 use crate::tree::{Path, path_of};
 use crate::update::{self, BaseRule, Change, Written};
 use crate::values::{ValueRecord, jump_width};
-use crate::{StoreError, Version};
+use crate::{StoreError, Version, Write};
 
 /// A commit that is in memory only.
 pub(crate) struct Pending {
@@ -104,17 +103,15 @@ impl<H: Hasher> Letus<H> {
         }
     }
 
-    /// The commit of `version` in memory; the last write of each key is given.
+    /// The commit of `version` in memory.
     pub(crate) fn make(
         &self,
         writer: &Writer,
         version: Version,
-        writes: &BTreeMap<&[u8], Option<&[u8]>>,
+        batch: &[Write],
     ) -> Result<Pending, StoreError> {
         let tip = self.tip();
-        let mut sorted: Vec<Sorted<'_>> =
-            writes.iter().map(|(key, value)| (path_of::<H>(TID, key), *key, *value)).collect();
-        sorted.sort_unstable_by_key(|(path, ..)| *path);
+        let sorted = sorted::<H>(batch);
         let paths: Vec<Path> = sorted.iter().map(|(path, ..)| *path).collect();
         let before = match &tip {
             Some(tip) => self.before(tip, &paths)?,
@@ -139,7 +136,7 @@ impl<H: Hasher> Letus<H> {
                 let view = self.view(tip.map(|tip| tip.pages_end).unwrap_or_default());
                 let root = tip.map(|tip| tip.root_page);
                 let index = update::apply::<H>(&view, root, &changes, self.options.workers)?;
-                let sub = index.sub::<H>();
+                let sub = index.sub();
                 let rule = BaseRule {
                     ratio: self.options.base_ratio.into(),
                     deltas: self.options.deltas_max.into(),
@@ -198,6 +195,18 @@ impl<H: Hasher> Letus<H> {
         *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(pending.record);
         Ok(())
     }
+}
+
+/// The batch by ascending path, of each key the last write.
+fn sorted<H: Hasher>(batch: &[Write]) -> Vec<Sorted<'_>> {
+    let mut sorted: Vec<Sorted<'_>> = batch
+        .iter()
+        .map(|(key, value)| (path_of::<H>(TID, key), key.as_slice(), value.as_deref()))
+        .rev()
+        .collect();
+    sorted.sort_by_key(|(path, ..)| *path);
+    sorted.dedup_by_key(|(path, ..)| *path);
+    sorted
 }
 
 /// Appends the records of what really changes.

@@ -16,6 +16,7 @@ use plasma_core::signature::SigningKey;
 use self::stage::Stage;
 use crate::cli::DemoName;
 use crate::commands::coin;
+use crate::config::DEFAULT_STORE;
 use crate::context::Context;
 use crate::devnet::{Devnet, Options, describe, description_path};
 use crate::ethereum::block_on;
@@ -33,6 +34,7 @@ pub fn run(context: &Context, name: DemoName, output: &Output) -> CommandResult<
             clear(&dir)?;
             output.note("0  a network of its own starts: its four validators are the thieves");
             let options = Options {
+                store: DEFAULT_STORE.into(),
                 validators: 4,
                 free_ports: true,
                 max_heights: Some(1),

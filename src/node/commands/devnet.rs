@@ -28,6 +28,7 @@ pub fn up(home: &Home, args: &cli::DevnetUp, output: &mut Output) -> CommandResu
         validators: args.validators,
         free_ports: args.free_ports,
         max_heights: args.max_heights,
+        store: args.store.clone(),
         record_calls: args.record_calls,
     };
     let mut devnet = Devnet::start(&dir, &options, output)?;

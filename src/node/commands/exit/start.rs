@@ -137,7 +137,10 @@ async fn consent(
             return no(format!("the consent to the exit of coin {coin} as it was before"));
         }
         if now(context).await? > not_after {
-            return no(format!("its time was over at {}", rfc3339(not_after)));
+            let message =
+                format!("{}: its time was over at {}", file.display(), rfc3339(not_after));
+            let help = format!("its owner: plasma exit authorize {coin} --not-after 90d");
+            return Err(CommandError::usage(message, help));
         }
         return Ok(found.authorization);
     }

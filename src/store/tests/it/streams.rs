@@ -87,7 +87,7 @@ fn no_flipped_bit_is_read() {
     disk.damage(name, good);
     let stream = Stream::new(Arc::new(disk.clone()), Kind::Values);
     assert_eq!(stream.read(at, end).unwrap(), b"what is written");
-    disk.inject(2, Fault::FlipBit);
+    disk.inject(1, Fault::FlipBit);
     assert!(stream.read(at, end).is_err(), "a bit that the disk flips");
     let pages = Stream::new(Arc::new(disk.clone()), Kind::Pages);
     disk.damage("pages-0000000.0", disk.bytes(name).unwrap());
