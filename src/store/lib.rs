@@ -9,6 +9,10 @@
 //! [`letus`] is the engine. [`jmt_sled`] is the two-layer baseline: a Jellyfish Merkle tree over a
 //! key-value store.
 
+#[doc = include_str!("README.md")]
+#[cfg(doctest)]
+mod readme {}
+
 mod cache;
 pub mod commitment;
 pub mod commits;
