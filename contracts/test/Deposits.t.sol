@@ -33,6 +33,22 @@ contract FeeToken is ERC20 {
     }
 }
 
+/// @notice Takes from the receiver instead of giving to him.
+contract TakingToken is ERC20 {
+    constructor(address victim) ERC20("Taking", "TAKE") {
+        _mint(victim, 1_000);
+    }
+
+    function transferFrom(address from, address to, uint256 value)
+        public
+        override
+        returns (bool)
+    {
+        _transfer(to, from, value);
+        return true;
+    }
+}
+
 /// @notice Says "no" without reverting, to deposits or to payments.
 contract FalseToken {
     bool public pays;
@@ -308,6 +324,12 @@ contract DepositsTest is Base {
         chain.finalizeExit(1);
         chain.withdraw(1, address(this));
         equal(silent.balanceOf(address(chain)), 0, "paid");
+    }
+
+    function test_tokensThatTakeAreRefused() public {
+        TakingToken taking = new TakingToken(address(chain));
+        vm.expectRevert(IRootChain.WrongAmount.selector);
+        chain.depositERC20(address(taking), 5, 2);
     }
 
     function test_tokensThatGiveNothingAreRefused() public {

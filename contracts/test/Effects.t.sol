@@ -243,8 +243,8 @@ contract EffectsTest is Base {
 
     /// @notice Younger junk is never walked over, and older junk not with a hint.
     function test_junkDoesNotMakeStartingDear() public {
-        uint256[3] memory gas;
-        for (uint256 i; i < 3; ++i) {
+        uint256[4] memory gas;
+        for (uint256 i; i < 4; ++i) {
             uint256 state = vm.snapshotState();
             CoinState memory s = deposit(MALLORY);
             (CoinState memory last, IRootChain.Included memory parent) = junk(s, i == 0 ? 1 : 40);
@@ -254,15 +254,16 @@ contract EffectsTest is Base {
                 gas[i] = gasOf(vm.addr(MALLORY), BOND, data);
             } else {
                 (, IRootChain.Included memory t) = include(last, BOB);
-                bytes memory data = abi.encodeCall(
-                    chain.startExit, (s.coin, 1, parent, t, noAuth(), chain.lastExit())
-                );
+                uint64 hint = i == 2 ? chain.lastExit() : 0;
+                bytes memory data =
+                    abi.encodeCall(chain.startExit, (s.coin, 1, parent, t, noAuth(), hint));
                 gas[i] = gasOf(vm.addr(BOB), BOND, data);
             }
             vm.revertToState(state);
         }
         isTrue(gas[1] < gas[0] + 5_000, "younger junk");
         isTrue(gas[2] < gas[0] + 120_000, "older junk, with a hint");
+        isTrue(gas[2] + 10_000 < gas[3], "what the hint saves");
     }
 
     /// @notice Closed, younger, foreign and unknown hints count as none.

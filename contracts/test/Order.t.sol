@@ -192,6 +192,79 @@ contract OrderTest is Base {
         spent(IRootChain.NotActive.selector, 99, moved(foreign, 99), 4);
     }
 
+    /// @notice The operator foresees the deposit, and includes its spend before it is made.
+    function test_noInclusionUpToTheParentsBlockCounts() public {
+        uint256 state = vm.snapshotState();
+        submitOther();
+        CoinState memory foreseen = deposit(ALICE);
+        vm.revertToState(state);
+        IRootChain.Transfer memory t = transferOf(foreseen, BOB, MAX);
+        place(t, ALICE);
+        CoinState memory s = deposit(ALICE);
+        equal(s.hash, foreseen.hash, "the deposit");
+        // Of the transfer in block 2, and of the next one in block 4: included in block 1 and 3.
+        IRootChain.Included memory shown = place(t, ALICE);
+        IRootChain.Transfer memory next = to(1, 4, hashOf(shown), CAROL, MAX);
+        place(next, BOB);
+        IRootChain.Included memory parent = place(t, ALICE);
+        IRootChain.Included memory last = place(next, BOB);
+        IRootChain.Included memory ofFirst = place(to(1, 1, hashOf(shown), MALLORY, MAX), BOB);
+        IRootChain.Included memory ofNext = place(to(1, 3, hashOf(last), MALLORY, MAX), CAROL);
+
+        uint64 id = exit(BOB, noParent(), shown);
+        vm.expectRevert(IRootChain.NotSameTransfer.selector);
+        chain.challengeSpent(1, id, ofFirst, 1, LONE);
+        id = exit(CAROL, parent, last);
+        vm.expectRevert(IRootChain.NotSameTransfer.selector);
+        chain.challengeSpent(1, id, ofNext, 3, LONE);
+    }
+
+    /// @notice A deposit stands at its own block, wherever else the operator includes its hash.
+    function test_depositsAreSpentAtTheirBlock() public {
+        submitOther();
+        CoinState memory s = deposit(ALICE);
+        uint64 again = submitRoot(CompactSmt.leaf(1, s.hash));
+        IRootChain.Included memory ofAgain = place(to(1, again, s.hash, CAROL, MAX), ALICE);
+        IRootChain.Included memory spend = place(transferOf(s, BOB, MAX), ALICE);
+        uint64 id = exitDeposit(s);
+        vm.expectRevert(IRootChain.NotSameTransfer.selector);
+        chain.challengeSpent(1, id, ofAgain, again, LONE);
+        chain.challengeSpent(1, id, spend, 0, "");
+    }
+
+    /// @notice A proof with a zero sibling leads to zero, which is the root of blocks to come.
+    function test_nothingIsInABlockThatIsNotStored() public {
+        bytes memory toZero = abi.encodePacked(uint8(1), uint64(1), bytes32(0), uint8(0));
+        CoinState memory s = deposit(ALICE);
+        IRootChain.Included memory unstored = place(transferOf(s, BOB, MAX), ALICE);
+        (unstored.blockNumber, unstored.proof) = (99, toZero);
+        start(IRootChain.NotIncluded.selector, BOB, 1, noParent(), unstored);
+
+        IRootChain.Included memory shown = place(transferOf(s, BOB, MAX), ALICE);
+        IRootChain.Included memory spend = place(to(1, 99, hashOf(shown), CAROL, MAX), BOB);
+        uint64 id = exit(BOB, noParent(), shown);
+        vm.expectRevert(IRootChain.NotSameTransfer.selector);
+        chain.challengeSpent(1, id, spend, 99, toZero);
+    }
+
+    /// @notice Garbage that pays nobody is spent by nobody: no signature recovers to zero.
+    function test_nobodysStateIsNotSpentByABadSignature() public {
+        CoinState memory s = deposit(ALICE);
+        IRootChain.Transfer memory t = transferOf(s, BOB, MAX);
+        t.newOwner = address(0);
+        IRootChain.Included memory parent = place(t, MALLORY);
+        IRootChain.Transfer memory last =
+            to(1, parent.blockNumber, hashOf(parent), CAROL, MAX);
+        IRootChain.Included memory shown = place(last, MALLORY);
+        shown.signature = new bytes(64);
+        start(IRootChain.BadSignature.selector, CAROL, 1, parent, shown);
+    }
+
+    function test_validUpToItsLastBlock() public {
+        CoinState memory s = deposit(ALICE);
+        exit(BOB, noParent(), place(transferOf(s, BOB, 1), ALICE));
+    }
+
     function doubleSpent(bytes4 error_, uint64 id, IRootChain.Included memory other) private {
         vm.expectRevert(error_);
         chain.challengeDoubleSpend(1, id, other);

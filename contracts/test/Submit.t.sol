@@ -2,6 +2,7 @@
 pragma solidity ^0.8.30;
 
 import {IRootChain} from "../src/interfaces/IRootChain.sol";
+import {PlasmaHash} from "../src/libraries/PlasmaHash.sol";
 import {Base} from "./Base.sol";
 
 contract SubmitTest is Base {
@@ -15,7 +16,10 @@ contract SubmitTest is Base {
     }
 
     function test_rootsAreStored() public {
+        bytes32 hash = chain.chainHash();
         submit(some(3));
+        for (uint64 i = 1; i < 4; ++i) hash = PlasmaHash.chainHash(hash, i, bytes32(uint256(i)));
+        equal(chain.chainHash(), hash, "chain hash");
         submit(some(512));
         equal(chain.lastBlock(), 515, "last block");
         equal(chain.roots(3), bytes32(uint256(3)), "third root");
