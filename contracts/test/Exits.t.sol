@@ -123,6 +123,36 @@ contract ExitsTest is Base {
         chain.withdraw(s.coin, vm.addr(CAROL));
     }
 
+    /// @notice Rearrangement: the operator shows garbage and its valid child before the transfer
+    /// that the rightful owner is paid by.
+    function test_theParentsBlockDecidesTheAge() public {
+        CoinState memory s = deposit(ALICE);
+        (CoinState memory garbage, IRootChain.Included memory parent) =
+            includeBy(s, MALLORY, type(uint64).max, MALLORY);
+        (, IRootChain.Included memory stolen) = include(garbage, MALLORY);
+        (, IRootChain.Included memory rightful) = include(s, BOB);
+        exit(MALLORY, parent, stolen);
+        uint64 id = exit(BOB, noParent(), rightful);
+        afterPeriod();
+        chain.finalizeExit(s.coin);
+        (,,, uint64 winner) = chain.coins(s.coin);
+        equal(winner, id, "the rightful owner's");
+    }
+
+    function test_aRefutedExitLeavesTheListInBothDirections() public {
+        CoinState memory s = deposit(ALICE);
+        IRootChain.Included[4] memory t;
+        for (uint256 i; i < 4; ++i) (s, t[i]) = include(s, ALICE);
+        uint64 oldest = exit(ALICE, noParent(), t[0]);
+        uint64 middle = exit(ALICE, t[0], t[1]);
+        uint64 youngest = exit(ALICE, t[1], t[2]);
+        chain.challengeSpent(s.coin, middle, t[2], 0, "");
+        equal(chain.exits(s.coin, oldest).next, youngest, "next");
+        equal(chain.exits(s.coin, youngest).prev, oldest, "previous");
+        chain.challengeSpent(s.coin, youngest, t[3], 0, "");
+        equal(chain.exits(s.coin, oldest).next, 0, "alone");
+    }
+
     function test_cancelOnlyAlone() public {
         CoinState memory s = deposit(ALICE);
         (, IRootChain.Included memory first) = include(s, BOB);
