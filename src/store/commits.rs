@@ -11,7 +11,8 @@
 //! | 8, 8 | number n of the record, version |
 //! | 32, 32, 32 | root of the tree, commitment, root of the range of earlier commitments |
 //! | 6 | location of the root page |
-//! | 6, 6, 6 | start and end of the version's values, end of the pages |
+//! | 6, 6 | start and end of the version's values |
+//! | 6, 6 | start and end of its pages |
 //! | 4, 4 | digests of its frames in `values` and `pages` |
 //! | 4 | checksum of record n - 1 |
 //! | 4 | CRC-32C of all bytes before |
@@ -63,7 +64,9 @@ pub struct CommitRecord {
     pub values_start: Location,
     /// End of its values.
     pub values_end: Location,
-    /// End of the pages.
+    /// Start of its pages.
+    pub pages_start: Location,
+    /// End of its pages.
     pub pages_end: Location,
     /// Digests of its frames, values and pages.
     pub digests: [u32; 2],
@@ -81,7 +84,8 @@ impl CommitRecord {
         fields.extend_from_slice(&self.root);
         fields.extend_from_slice(&self.commitment.0);
         fields.extend_from_slice(&self.range);
-        for location in [self.root_page, self.values_start, self.values_end, self.pages_end] {
+        fields.extend_from_slice(&self.root_page.to_bytes());
+        for location in [self.values_start, self.values_end, self.pages_start, self.pages_end] {
             fields.extend_from_slice(&location.to_bytes());
         }
         for number in [self.digests[0], self.digests[1], self.before] {
@@ -118,6 +122,7 @@ impl CommitRecord {
             root_page: Location::from_bytes(array(rest)?),
             values_start: Location::from_bytes(array(rest)?),
             values_end: Location::from_bytes(array(rest)?),
+            pages_start: Location::from_bytes(array(rest)?),
             pages_end: Location::from_bytes(array(rest)?),
             digests: [u32::from_le_bytes(array(rest)?), u32::from_le_bytes(array(rest)?)],
             before: u32::from_le_bytes(array(rest)?),

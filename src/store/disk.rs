@@ -59,9 +59,13 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A failure at a file, for `map_err`.
+/// A failure at a file that the store has written, for `map_err`: what is missing of it is damage.
 pub(crate) fn failed(name: &str) -> impl Fn(io::Error) -> StoreError {
-    move |error| StoreError::Backend(format!("{name}: {error}"))
+    move |error| match error.kind() {
+        io::ErrorKind::NotFound => StoreError::Corrupt(format!("{name}: it is missing")),
+        io::ErrorKind::UnexpectedEof => StoreError::Corrupt(format!("{name}: it is cut off")),
+        _ => StoreError::Backend(format!("{name}: {error}")),
+    }
 }
 
 /// How long a lock is waited for: a process that is just being started still has the files of the

@@ -154,9 +154,14 @@ impl<H: Hasher> Letus<H> {
                 after(pages).ok_or_else(|| full("pages"))?,
             ),
         };
+        let values = Stream::new(Arc::clone(&disk), Kind::Values);
+        let pages = Stream::new(Arc::clone(&disk), Kind::Pages);
+        if let Some(last) = &latest {
+            check_frames(&values, &pages, last, &mut |_, _| Ok(()))?;
+        }
         Ok(Self {
-            values: Stream::new(Arc::clone(&disk), Kind::Values),
-            pages: Stream::new(Arc::clone(&disk), Kind::Pages),
+            values,
+            pages,
             commits: log.files(),
             cache: Mutex::new(Cache::new(options.cache_bytes)),
             latest: RwLock::new(latest),
@@ -281,6 +286,26 @@ impl<H: Hasher> Letus<H> {
         };
         Ok(Proven { value, proof: proof.encode() })
     }
+}
+
+/// Checks a commit's frames against its record, and gives `each` its values' records.
+fn check_frames(
+    values: &Stream,
+    pages: &Stream,
+    record: &CommitRecord,
+    each: &mut impl FnMut(Location, &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let found = [
+        values.records(record.values_start, record.values_end, each)?,
+        pages.records(record.pages_start, record.pages_end, &mut |_, _| Ok(()))?,
+    ];
+    if found == record.digests {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt(format!(
+        "frames of version {} from {:?} and {:?} on: not those that were committed",
+        record.version, record.values_start, record.pages_start
+    )))
 }
 
 fn check_len(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 const MAGIC: [u8; 4] = *b"LTSM";
 /// Version of the format of all files.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Reads the manifest, or makes it, and writes it with the next incarnation.
 pub fn next_incarnation<H: Hasher>(disk: &dyn Disk, dir: &Path) -> Result<u32, StoreError> {

@@ -225,8 +225,9 @@ fn body(kind: Kind, at: Location, bytes: &[u8]) -> Result<Option<&[u8]>, StoreEr
     Ok(Some(body))
 }
 
-/// Payload bytes of the frame that starts with `bytes`; none if it is no frame of this place.
-fn frame(kind: Kind, at: Location, bytes: &[u8]) -> Option<usize> {
+/// Payload bytes of the frame that starts with `bytes`, and the header's checksum; none if it is
+/// no frame of this place.
+fn frame(kind: Kind, at: Location, bytes: &[u8]) -> Option<(usize, [u8; 4])> {
     let header = bytes.get(..FRAME_HEADER)?;
     let (fields, crc) = header.split_last_chunk::<4>()?;
     let number = |from: usize| {
@@ -238,7 +239,7 @@ fn frame(kind: Kind, at: Location, bytes: &[u8]) -> Option<usize> {
         && fields.get(4) == Some(&kind.tag())
         && number(12)? == at.segment()
         && number(16)? == at.offset();
-    sound.then(|| number(20)).flatten().map(|bytes| bytes as usize)
+    sound.then(|| number(20)).flatten().map(|bytes| (bytes as usize, *crc))
 }
 
 /// The segments of a stream.
@@ -270,9 +271,8 @@ impl Stream {
         Ok(())
     }
 
-    fn failed(&self, segment: u32, error: &io::Error) -> StoreError {
-        let file = self.kind.file(segment, 0);
-        StoreError::Backend(format!("{file}: {error}"))
+    fn failed(&self, segment: u32, error: io::Error) -> StoreError {
+        failed(&self.kind.file(segment, 0))(error)
     }
 
     fn file(&self, segment: u32) -> Result<Arc<dyn DiskFile>, StoreError> {
@@ -282,7 +282,7 @@ impl Stream {
         }
         drop(cached);
         let opened = self.disk.open(&self.kind.file(segment, 0), Mode::Write);
-        let file = opened.map_err(|error| self.failed(segment, &error))?;
+        let file = opened.map_err(|error| self.failed(segment, error))?;
         self.keep(segment, &file);
         Ok(file)
     }
@@ -296,7 +296,7 @@ impl Stream {
     pub fn write(&self, pieces: &[Piece]) -> Result<bool, StoreError> {
         let mut created = false;
         for piece in pieces.iter().filter(|piece| !piece.bytes.is_empty()) {
-            let fail = |error: io::Error| self.failed(piece.segment, &error);
+            let fail = |error: io::Error| self.failed(piece.segment, error);
             let file = if piece.offset == 0 {
                 created = true;
                 let opened = self.disk.open(&self.kind.file(piece.segment, 0), Mode::Create);
@@ -312,7 +312,8 @@ impl Stream {
         Ok(created)
     }
 
-    /// Calls `each` with every record of the frames from `start`, a frame's place, to `end`.
+    /// Calls `each` with every record of the frames from `start`, a frame's place, to `end`, and
+    /// returns the digest of the frames' checksums.
     ///
     /// # Errors
     /// `Corrupt` at a frame or record that is none; what `each` returns.
@@ -321,28 +322,29 @@ impl Stream {
         start: Location,
         end: Location,
         each: &mut impl FnMut(Location, &[u8]) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let mut from = start;
+    ) -> Result<u32, StoreError> {
+        let (mut from, mut digest) = (start, 0);
         while from < end {
             let segment = from.segment();
             let file = self.file(segment)?;
-            let fail = |error: io::Error| self.failed(segment, &error);
+            let fail = |error: io::Error| self.failed(segment, error);
             let len = file.len().map_err(fail)?.min(SEGMENT_BYTES_MAX.into()) as u32;
             let to = if segment == end.segment() { end.offset().min(len) } else { len };
             let mut bytes = vec![0; to.saturating_sub(from.offset()) as usize];
             file.read_at(from.offset().into(), &mut bytes).map_err(fail)?;
-            self.frames(from, &bytes, each)?;
+            digest = self.frames(from, &bytes, digest, each)?;
             from = Location::new(segment + 1, 0).unwrap_or(end);
         }
-        Ok(())
+        Ok(digest)
     }
 
     fn frames(
         &self,
         start: Location,
         mut rest: &[u8],
+        mut digest: u32,
         each: &mut impl FnMut(Location, &[u8]) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u32, StoreError> {
         let all = rest.len();
         while !rest.is_empty() {
             let offset = start.offset() + (all - rest.len()) as u32;
@@ -350,7 +352,8 @@ impl Stream {
             let corrupt = |what: &str| {
                 StoreError::Corrupt(format!("{} frame at {at:?}: {what}", self.kind.name()))
             };
-            let payload = frame(self.kind, at, rest).ok_or_else(|| corrupt("it is none"))?;
+            let (payload, crc) = frame(self.kind, at, rest).ok_or_else(|| corrupt("it is none"))?;
+            digest = crc32c::crc32c_append(digest, &crc);
             let (mut own, after) = rest
                 .get(FRAME_HEADER..)
                 .and_then(|rest| rest.split_at_checked(payload))
@@ -366,7 +369,7 @@ impl Stream {
             }
             rest = after;
         }
-        Ok(())
+        Ok(digest)
     }
 
     /// Gives `each` the body of the record at a place before `end`.
@@ -383,7 +386,7 @@ impl Stream {
             return Err(corrupt("it is beyond the end"));
         }
         let file = self.file(at.segment())?;
-        let fail = |error: io::Error| self.failed(at.segment(), &error);
+        let fail = |error: io::Error| self.failed(at.segment(), error);
         let offset = u64::from(at.offset());
         // What is before `end` is there; the length of an older segment must be asked for.
         let there = if at.segment() == end.segment() {

@@ -165,6 +165,7 @@ impl<H: Hasher> Letus<H> {
             root_page,
             values_start: values_end,
             values_end: values_end_new.ok_or_else(|| full("values"))?,
+            pages_start: pages_end,
             pages_end: pages_end_new.ok_or_else(|| full("pages"))?,
             digests: [values_digest, pages_digest],
             before: writer.log.last(),

@@ -3,13 +3,18 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use plasma_store::jmt_sled::JmtSled;
-use plasma_store::{Store, Write};
+use plasma_store::hash::{Blake3, Hasher};
+use plasma_store::{Store, Write, jmt_sled};
 
-/// Set in the child: the directory to write to.
+/// Set in the child: the scheme, and the directory to write to.
 const WRITER: &str = "PLASMA_STORE_TEST_WRITER";
 const KILLS: u64 = 36;
+
+fn open(scheme: &str, dir: &Path) -> Arc<dyn Store> {
+    plasma_store::open(scheme, dir, 1 << 20, 2).unwrap()
+}
 
 /// Every version rewrites a counter and some keys, so that a mixture of two versions shows.
 fn batch(version: u64) -> Vec<Write> {
@@ -24,8 +29,9 @@ fn batch(version: u64) -> Vec<Write> {
 /// Not a test of its own: the process that is killed.
 #[test]
 fn writer() {
-    let Ok(dir) = std::env::var(WRITER) else { return };
-    let store = JmtSled::open(Path::new(&dir), 16 << 20).unwrap();
+    let Ok(arguments) = std::env::var(WRITER) else { return };
+    let (scheme, dir) = arguments.split_once(' ').unwrap();
+    let store = open(scheme, Path::new(dir));
     let mut version = store.latest().map_or(0, |(version, _)| version + 1);
     loop {
         store.commit(version, &batch(version)).unwrap();
@@ -35,15 +41,20 @@ fn writer() {
     }
 }
 
+/// 5.
 #[test]
 fn a_killed_writer_loses_nothing_acknowledged() {
+    [jmt_sled::SCHEME, Blake3::SCHEME].iter().for_each(|scheme| kill(scheme));
+}
+
+fn kill(scheme: &str) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let mut acknowledged = None;
     for round in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["crashes::writer", "--exact", "--nocapture"])
-            .env(WRITER, &path)
+            .env(WRITER, format!("{scheme} {}", path.display()))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -55,12 +66,12 @@ fn a_killed_writer_loses_nothing_acknowledged() {
         acknowledged = persisted.take(wanted as usize).last().or(acknowledged);
         child.kill().unwrap();
         child.wait().unwrap();
-        check(&JmtSled::open(&path, 16 << 20).unwrap(), acknowledged.unwrap());
+        check(&*open(scheme, &path), acknowledged.unwrap());
     }
 }
 
 /// The store holds exactly the state of its latest version, which is no older than `acknowledged`.
-fn check(store: &JmtSled, acknowledged: u64) {
+fn check(store: &dyn Store, acknowledged: u64) {
     let (latest, commitment) = store.latest().unwrap();
     assert!(latest >= acknowledged, "{latest} < {acknowledged}");
     let mut expected = std::collections::BTreeMap::new();

@@ -6,6 +6,7 @@
 mod conformance;
 mod crashes;
 mod disks;
+mod faults;
 mod letus;
 mod opening;
 mod streams;
