@@ -135,9 +135,10 @@ contract CompactSmtTest is Checks, SmtCalls {
         coins = [7];
         bytes32 root = subtree(0, 0);
         isTrue(judge(root, 7, hex"00000000000000000000", true), "lone leaf");
-        isTrue(!judge(root, 7, hex"01000000000000000000", true), "empty sibling at the bottom");
-        // A sibling that is present but zero.
+        isTrue(!judge(root, 7, hex"01000000000000000000", true), "deeper than the tree");
+        // An operator's root with an empty sibling at the bottom, left out or present but zero.
         bytes32 padded = CompactSmt.node(0, root);
+        isTrue(!judge(padded, 7, hex"01000000000000000000", true), "empty sibling at the bottom");
         bytes memory zero = abi.encodePacked(uint8(1), uint64(1), bytes32(0), uint8(0));
         isTrue(!judge(padded, 7, zero, true), "zero sibling");
         // The other leaf has the same coin, or stands on another path.

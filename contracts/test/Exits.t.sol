@@ -85,6 +85,7 @@ contract ExitsTest is Base {
         vm.expectRevert(IRootChain.SameTransfer.selector);
         chain.challengeDoubleSpend(s.coin, id, second);
         chain.challengeDoubleSpend(s.coin, id, first);
+        isTrue(chain.exits(s.coin, id).state == IRootChain.ExitState.Closed, "refuted");
         uint64 good = exit(BOB, noParent(), first);
         vm.expectRevert(IRootChain.NotBefore.selector);
         chain.challengeDoubleSpend(s.coin, good, second);
