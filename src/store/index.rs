@@ -200,7 +200,9 @@ fn walk_down(
             }
             Child { kind: Kind::Leaf(_), record: Some((_, below)), slot, bits, .. } => {
                 let leaf = pages.page(below, &prefix_of(path, depth, slot))?;
-                let live = leaf_at(&leaf, below)?.live();
+                let page = leaf_at(&leaf, below)?;
+                let live: Vec<&Entry> =
+                    page.entries.iter().filter(|entry| entry.value.is_some()).collect();
                 return Ok(walk_leaf(&live, path, level_of(depth, bits), forest, siblings));
             }
             Child { record: None, .. } => return Err(no_leaf(at)),
@@ -281,7 +283,7 @@ fn walk_leaf(
         let (left, right) = below.split_at(below.partition_point(|e| !bit(&e.path, level)));
         let (own, other) = if bit(path, level) { (right, left) } else { (left, right) };
         level += 1;
-        siblings.push(forest.entries(other, level));
+        siblings.push(forest.leaves(other.iter().filter_map(|entry| entry.leaf()), level));
         below = own;
     }
 }

@@ -207,39 +207,36 @@ impl<H: Hasher> Letus<H> {
         }
     }
 
-    pub(crate) fn value(
+    /// What `each` makes of the value record at a place.
+    pub(crate) fn value<T>(
         &self,
         tip: &CommitRecord,
         at: Location,
-    ) -> Result<ValueRecord, StoreError> {
-        self.values.with(at, tip.values_end, |body| ValueRecord::decode(at, body))
+        each: impl FnOnce(ValueRecord<'_>) -> T,
+    ) -> Result<T, StoreError> {
+        self.values.with(at, tip.values_end, |body| ValueRecord::decode(at, body).map(each))
     }
 
-    /// The newest record of a key at or before `version`.
-    fn newest_record(
+    /// Place of the newest record of a key at or before the version of `record`.
+    ///
+    /// Places ascend with versions: what is before the end of a version's values is no younger.
+    fn newest_at(
         &self,
-        version: Version,
+        tip: &CommitRecord,
+        record: &CommitRecord,
         key: &[u8],
-    ) -> Result<Option<ValueRecord>, StoreError> {
-        let (tip, _) = self.at(version)?;
+    ) -> Result<Option<Location>, StoreError> {
         let path = path_of::<H>(TID, key);
         let mut newest = None;
         index::find(&self.view(tip.pages_end), tip.root_page, &[path], &mut |entry| {
             newest = entry.map(|entry| entry.at);
             Ok(())
         })?;
-        let Some(at) = newest else { return Ok(None) };
-        let mut record = self.value(&tip, at)?;
-        while record.version > version {
-            let jumped = record.jump.map(|at| self.value(&tip, at)).transpose()?;
-            record = match (jumped, record.prev) {
-                (Some(jumped), _) if jumped.version > version => jumped,
-                (Some(jumped), prev) if record.jump == prev => jumped,
-                (_, Some(prev)) => self.value(&tip, prev)?,
-                (_, None) => return Ok(None),
-            };
+        while let Some(at) = newest.filter(|at| *at >= record.values_end) {
+            let (prev, jump) = self.value(tip, at, |record| (record.prev, record.jump))?;
+            newest = jump.filter(|jump| *jump >= record.values_end).or(prev);
         }
-        Ok(Some(record))
+        Ok(newest)
     }
 
     /// A key's value at `version`, with its proof against the newest commitment.
@@ -271,7 +268,7 @@ impl<H: Hasher> Letus<H> {
         let path = path_of::<H>(TID, key);
         let (tree, at) = index::prove::<H>(&self.view(tip.pages_end), record.root_page, &path)?;
         let value = match at {
-            Some(at) => self.value(tip, at)?.value,
+            Some(at) => self.value(tip, at, |record| record.value.map(<[u8]>::to_vec))?,
             None => None,
         };
         let proof = StateProof {
@@ -361,8 +358,10 @@ impl<H: Hasher> Store for Letus<H> {
     }
 
     fn newest(&self, version: Version, key: &[u8]) -> Result<Option<Change>, StoreError> {
-        let record = self.newest_record(version, key)?;
-        Ok(record.map(|record| (record.version, record.value)))
+        let (tip, record) = self.at(version)?;
+        let at = self.newest_at(&tip, &record, key)?;
+        let change = |record: ValueRecord<'_>| (record.version, record.value.map(<[u8]>::to_vec));
+        at.map(|at| self.value(&tip, at, change)).transpose()
     }
 
     fn prove(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
@@ -382,7 +381,7 @@ impl<H: Hasher> Store for Letus<H> {
             let mut changed = BTreeMap::new();
             self.values.records(record.values_start, record.values_end, &mut |at, body| {
                 let ValueRecord { key, value, .. } = ValueRecord::decode(at, body)?;
-                changed.insert(key, value);
+                changed.insert(key.to_vec(), value.map(<[u8]>::to_vec));
                 Ok(())
             })?;
             for (key, value) in &changed {
@@ -401,11 +400,11 @@ impl<H: Hasher> Store for Letus<H> {
         let (tip, record) = self.at(version)?;
         let mut found = BTreeMap::new();
         index::walk(&self.view(tip.pages_end), record.root_page, &mut |entry| {
-            let ValueRecord { key, value, .. } = self.value(&tip, entry.at)?;
-            if let (true, Some(value)) = (key.starts_with(prefix), value) {
-                found.insert(key, value);
-            }
-            Ok(())
+            self.value(&tip, entry.at, |ValueRecord { key, value, .. }| {
+                if let (true, Some(value)) = (key.starts_with(prefix), value) {
+                    found.insert(key.to_vec(), value.to_vec());
+                }
+            })
         })?;
         for (key, value) in &found {
             each(key, value);

@@ -13,7 +13,7 @@
 use crate::Version;
 use crate::hash::{EMPTY, Hash};
 use crate::location::Location;
-use crate::tree::Path;
+use crate::tree::{Leaf, Path};
 
 /// Most entries of a leaf page.
 pub const ENTRIES_MAX: usize = 32;
@@ -45,6 +45,19 @@ impl Sub {
     }
 }
 
+/// What the next record of a key must know of the newest one: how long its chain is and where its
+/// jump pointers lead ([`crate::values`]). It is not in page records: a page that was read does not
+/// know it, and the value record is read instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chain {
+    /// Number of records up to the newest.
+    pub length: u64,
+    /// Where the newest jumps to.
+    pub jump: Option<Location>,
+    /// Where that one jumps to, if it is known.
+    pub below: Option<Location>,
+}
+
 /// A key in a leaf page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -54,6 +67,15 @@ pub struct Entry {
     pub value: Option<Hash>,
     /// Its newest value record.
     pub at: Location,
+    /// How that is chained, if it is known.
+    pub chain: Option<Chain>,
+}
+
+impl Entry {
+    /// Its leaf; none for a tombstone.
+    pub fn leaf(&self) -> Option<Leaf> {
+        self.value.map(|value| Leaf { path: self.path, value })
+    }
 }
 
 /// Entries by ascending path.
@@ -64,9 +86,9 @@ pub struct LeafPage {
 }
 
 impl LeafPage {
-    /// Its entries without the tombstones.
-    pub fn live(&self) -> Vec<&Entry> {
-        self.entries.iter().filter(|entry| entry.value.is_some()).collect()
+    /// Its leaves: the entries without the tombstones.
+    pub fn leaves(&self) -> impl Iterator<Item = Leaf> {
+        self.entries.iter().filter_map(Entry::leaf)
     }
 
     /// The entry of a path, and its place.
@@ -183,18 +205,17 @@ pub struct Loaded {
 /// What a delta does to a leaf page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeafChange {
-    /// The entry with this number before the delta has another value, or none.
-    Set(usize, Option<Hash>, Location),
+    /// The entry with this number before the delta becomes another of the same path.
+    Set(usize, Entry),
     /// A new entry.
     Insert(Entry),
 }
 
-/// The leaf page after the changes of one delta, whose new entries ascend; none if they do not fit.
-pub fn change_leaf(mut page: LeafPage, changes: &[LeafChange]) -> Option<LeafPage> {
+/// Makes the changes of one delta, whose new entries ascend; none if they do not fit.
+pub fn change_leaf(page: &mut LeafPage, changes: &[LeafChange]) -> Option<()> {
     for change in changes {
-        if let LeafChange::Set(number, value, at) = change {
-            let entry = page.entries.get_mut(*number)?;
-            (entry.value, entry.at) = (*value, *at);
+        if let LeafChange::Set(number, entry) = change {
+            *page.entries.get_mut(*number)? = *entry;
         }
     }
     for change in changes {
@@ -203,7 +224,7 @@ pub fn change_leaf(mut page: LeafPage, changes: &[LeafChange]) -> Option<LeafPag
             page.entries.insert(place, *entry);
         }
     }
-    Some(page)
+    Some(())
 }
 
 /// The index page after some of its runs were replaced.

@@ -82,60 +82,70 @@ fn put_links(out: &mut Vec<u8>, links: &Links) {
     }
 }
 
-fn start(tag: u8, version: Version, links: Option<&Links>) -> Vec<u8> {
-    let mut out = vec![tag];
-    put_varint(&mut out, version);
+fn start(out: &mut Vec<u8>, tag: u8, version: Version, links: Option<&Links>) {
+    out.push(tag);
+    put_varint(out, version);
     if let Some(links) = links {
-        put_links(&mut out, links);
+        put_links(out, links);
     }
-    out
 }
 
-/// A base of a leaf page whose paths share their first `skip` bytes.
-pub fn leaf_base(version: Version, skip: u8, page: &LeafPage) -> Vec<u8> {
-    let mut out = start(LEAF_BASE, version, None);
+/// Appends a base of a leaf page whose paths share their first `skip` bytes.
+pub fn leaf_base(out: &mut Vec<u8>, version: Version, skip: u8, page: &LeafPage) {
+    start(out, LEAF_BASE, version, None);
     out.push(skip);
-    put_varint(&mut out, page.entries.len() as u64);
-    page.entries.iter().for_each(|entry| put_entry(&mut out, entry, skip));
-    out
+    put_varint(out, page.entries.len() as u64);
+    page.entries.iter().for_each(|entry| put_entry(out, entry, skip));
 }
 
-/// A delta of a leaf page after the records that `links` names.
-pub fn leaf_delta(version: Version, links: &Links, skip: u8, changes: &[LeafChange]) -> Vec<u8> {
-    let mut out = start(LEAF_DELTA, version, Some(links));
+/// Appends a delta of a leaf page after the records that `links` names.
+pub fn leaf_delta(
+    out: &mut Vec<u8>,
+    version: Version,
+    links: &Links,
+    skip: u8,
+    changes: &[LeafChange],
+) {
+    start(out, LEAF_DELTA, version, Some(links));
     out.push(skip);
-    put_varint(&mut out, changes.len() as u64);
+    put_varint(out, changes.len() as u64);
     for change in changes {
         match change {
-            LeafChange::Set(number, value, at) => {
+            LeafChange::Set(number, entry) => {
                 out.push(0);
-                put_varint(&mut out, *number as u64);
-                put_value(&mut out, *value, *at);
+                put_varint(out, *number as u64);
+                put_value(out, entry.value, entry.at);
             }
             LeafChange::Insert(entry) => {
                 out.push(1);
-                put_entry(&mut out, entry, skip);
+                put_entry(out, entry, skip);
             }
         }
     }
-    out
 }
 
-/// A base of an index page.
-pub fn index_base(version: Version, page: &IndexPage) -> Vec<u8> {
-    index(start(INDEX_BASE, version, None), page.depth, &page.children)
+/// Appends a base of an index page.
+pub fn index_base(out: &mut Vec<u8>, version: Version, page: &IndexPage) {
+    start(out, INDEX_BASE, version, None);
+    index(out, page.depth, &page.children);
 }
 
-/// A delta of an index page after the records that `links` names.
-pub fn index_delta(version: Version, links: &Links, depth: u8, changed: &[Child]) -> Vec<u8> {
-    index(start(INDEX_DELTA, version, Some(links)), depth, changed)
+/// Appends a delta of an index page after the records that `links` names.
+pub fn index_delta(
+    out: &mut Vec<u8>,
+    version: Version,
+    links: &Links,
+    depth: u8,
+    changed: &[Child],
+) {
+    start(out, INDEX_DELTA, version, Some(links));
+    index(out, depth, changed);
 }
 
-fn index(mut out: Vec<u8>, depth: u8, children: &[Child]) -> Vec<u8> {
+fn index(out: &mut Vec<u8>, depth: u8, children: &[Child]) {
     out.push(depth);
-    put_varint(&mut out, children.len() as u64);
-    children.iter().for_each(|child| put_child(&mut out, child));
-    out
+    put_varint(out, children.len() as u64);
+    children.iter().for_each(|child| put_child(out, child));
 }
 
 /// A decoded record.
@@ -249,7 +259,7 @@ fn decode(body: &[u8], prefix: &Path) -> Read<Record> {
             for _ in 0..count {
                 let path = fields.path(prefix, skip)?;
                 let (value, at) = fields.value()?;
-                entries.push(Entry { path, value, at });
+                entries.push(Entry { path, value, at, chain: None });
             }
             Record::Base(Page::Leaf(LeafPage { entries }))
         }
@@ -287,6 +297,22 @@ fn decode(body: &[u8], prefix: &Path) -> Read<Record> {
     if fields.0.is_empty() { Ok(record) } else { Err("trailing bytes") }
 }
 
+/// A delta's changes to the page before it; none if that lacks an entry.
+fn leaf_changes(page: &LeafPage, raw: Vec<RawChange>) -> Option<Vec<LeafChange>> {
+    raw.into_iter()
+        .map(|change| match change {
+            RawChange::Set(number, value, at) => {
+                let number = usize::try_from(number).ok()?;
+                let path = page.entries.get(number)?.path;
+                Some(LeafChange::Set(number, Entry { path, value, at, chain: None }))
+            }
+            RawChange::Insert(path, value, at) => {
+                Some(LeafChange::Insert(Entry { path, value, at, chain: None }))
+            }
+        })
+        .collect()
+}
+
 /// Builds the page whose newest record is at `newest` and whose paths begin with `prefix`, from its
 /// records: `read` gives a record's body.
 pub fn load<E>(
@@ -317,21 +343,10 @@ pub fn load<E>(
         delta_bytes += body.len() as u64;
         let record = decode(body, prefix).map_err(|what| corrupt(newest, what))?;
         let changed = match (record, page) {
-            (Record::LeafDelta(links, raw), Page::Leaf(page)) if links.base == base => {
-                let changes: Vec<LeafChange> = raw
-                    .into_iter()
-                    .map(|change| match change {
-                        RawChange::Set(number, value, at) => LeafChange::Set(
-                            usize::try_from(number).unwrap_or(usize::MAX),
-                            value,
-                            at,
-                        ),
-                        RawChange::Insert(path, value, at) => {
-                            LeafChange::Insert(Entry { path, value, at })
-                        }
-                    })
-                    .collect();
-                change_leaf(page, &changes).map(Page::Leaf)
+            (Record::LeafDelta(links, raw), Page::Leaf(mut page)) if links.base == base => {
+                leaf_changes(&page, raw)
+                    .and_then(|changes| change_leaf(&mut page, &changes))
+                    .map(|()| Page::Leaf(page))
             }
             (Record::IndexDelta(links, depth, changed), Page::Index(page))
                 if links.base == base && depth == page.depth =>

@@ -89,13 +89,13 @@ pub struct Appender {
     label: (Version, u8),
     /// CRC-32C over the checksums of all closed frames.
     digest: u32,
+    body: Vec<u8>,
 }
 
 fn record_crc(kind: Kind, at: Location, body: &[u8]) -> u32 {
-    let mut crc = crc32c::crc32c(&[kind.tag()]);
-    crc = crc32c::crc32c_append(crc, &at.segment().to_le_bytes());
-    crc = crc32c::crc32c_append(crc, &at.offset().to_le_bytes());
-    crc32c::crc32c_append(crc, body)
+    let [a, b, c, d] = at.segment().to_le_bytes();
+    let [e, f, g, h] = at.offset().to_le_bytes();
+    crc32c::crc32c_append(crc32c::crc32c(&[kind.tag(), a, b, c, d, e, f, g, h]), body)
 }
 
 /// Appends a LEB128 varint.
@@ -135,6 +135,7 @@ impl Appender {
             frame: None,
             label: (0, 0),
             digest: 0,
+            body: Vec::new(),
         }
     }
 
@@ -142,6 +143,18 @@ impl Appender {
     pub fn frame(&mut self, version: Version, subtree: u8) {
         self.close();
         self.label = (version, subtree);
+    }
+
+    /// Appends a record with the body that `encode` appends to nothing: its place, and the body's
+    /// bytes; none if the stream is full.
+    pub fn encode(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Option<(Location, u64)> {
+        let mut body = std::mem::take(&mut self.body);
+        body.clear();
+        encode(&mut body);
+        let at = self.record(&body);
+        let bytes = body.len() as u64;
+        self.body = body;
+        Some((at?, bytes))
     }
 
     /// Appends a record to the frame; none if the stream is full.

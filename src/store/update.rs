@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use crate::forest::{Forest, Id};
-use crate::hash::{Hash, Hasher};
+use crate::hash::Hasher;
 use crate::index::{Pages, index_at, leaf_at, level_of, no_index, no_leaf, prefix_of, slot};
+use crate::letus::full;
 use crate::location::Location;
 use crate::page::{
     Child, ENTRIES_MAX, ENTRIES_MERGE, Entry, IndexPage, Kind, LeafChange, LeafPage, Links, Loaded,
@@ -16,7 +17,7 @@ use crate::page::{
 };
 use crate::page_record::{index_base, index_delta, leaf_base, leaf_delta};
 use crate::stream::Appender;
-use crate::tree::{Path, bit};
+use crate::tree::{Leaf, Path, bit};
 use crate::{StoreError, Version};
 
 /// When a page gets a new base.
@@ -28,22 +29,70 @@ pub struct BaseRule {
     pub deltas: u64,
 }
 
-/// A key's new value record.
-#[derive(Debug, Clone, Copy)]
-pub struct Change {
-    /// Its place.
-    pub path: Path,
-    /// Hash of the value; none for a deletion.
-    pub value: Option<Hash>,
-    /// The record.
-    pub at: Location,
+/// A leaf page that differs from the version before.
+enum NewLeaf {
+    /// The page that it was, what is done to it, and how many entries it has then.
+    Changed(Arc<Loaded>, Vec<LeafChange>, usize),
+    /// A page with other borders.
+    Whole(LeafPage),
 }
 
-/// A leaf page that differs from the version before.
-struct NewLeaf {
-    page: LeafPage,
-    /// The page that it was, and what was done to it; none if its borders are new.
-    from: Option<(Arc<Loaded>, Vec<LeafChange>)>,
+impl NewLeaf {
+    fn count(&self) -> usize {
+        match self {
+            Self::Changed(.., count) => *count,
+            Self::Whole(page) => page.entries.len(),
+        }
+    }
+
+    /// Adds the page's subtree below `level` to a forest.
+    fn leaves(&self, forest: &mut Forest, level: usize) -> Id {
+        match self {
+            Self::Changed(from, changes, _) => forest.leaves(changed(from, changes), level),
+            Self::Whole(page) => forest.leaves(page.leaves(), level),
+        }
+    }
+
+    fn page(self) -> Option<LeafPage> {
+        match self {
+            Self::Changed(from, changes, _) => {
+                let Page::Leaf(page) = &from.page else { return None };
+                let mut page = page.clone();
+                change_leaf(&mut page, &changes)?;
+                Some(page)
+            }
+            Self::Whole(page) => Some(page),
+        }
+    }
+}
+
+/// A page's leaves after changes, which ascend by path: the page itself is not copied.
+fn changed<'a>(from: &'a Loaded, changes: &'a [LeafChange]) -> impl Iterator<Item = Leaf> + 'a {
+    let entries = match &from.page {
+        Page::Leaf(page) => &page.entries[..],
+        Page::Index(_) => &[],
+    };
+    let (mut number, mut next) = (0, 0);
+    std::iter::from_fn(move || {
+        let entry = match changes.get(next) {
+            Some(LeafChange::Set(at, entry)) if *at == number => {
+                (number, next) = (number + 1, next + 1);
+                entry
+            }
+            Some(LeafChange::Insert(entry))
+                if entries.get(number).is_none_or(|old| entry.path < old.path) =>
+            {
+                next += 1;
+                entry
+            }
+            _ => {
+                number += 1;
+                entries.get(number - 1)?
+            }
+        };
+        Some(entry.leaf())
+    })
+    .flatten()
 }
 
 /// An index page that differs.
@@ -85,7 +134,7 @@ impl NewChild {
     fn entries(&self) -> Option<usize> {
         match &self.what {
             What::Kept(Child { kind: Kind::Leaf(count), .. }) => Some((*count).into()),
-            What::Leaf(leaf) => Some(leaf.page.entries.len()),
+            What::Leaf(leaf) => Some(leaf.count()),
             _ => None,
         }
     }
@@ -101,7 +150,7 @@ struct Maker<'a, P> {
 pub fn apply<H: Hasher>(
     pages: &impl Pages,
     root: Option<Location>,
-    changes: &[Change],
+    changes: &[Entry],
     workers: usize,
 ) -> Result<NewIndex, StoreError> {
     let from = root.map(|at| pages.page(at, &[0; 32])).transpose()?;
@@ -125,14 +174,12 @@ pub fn apply<H: Hasher>(
         }
     }
     parts.push(rest);
+    let work = |jobs: &[Job<'_>]| maker.children::<H>(&mut Forest::default(), 0, &[0; 32], jobs);
     let made: Vec<Result<Vec<NewChild>, StoreError>> = std::thread::scope(|scope| {
-        let maker = &maker;
-        let mut others = parts.iter().skip(1);
-        let threads: Vec<_> = others
-            .by_ref()
-            .map(|jobs| scope.spawn(move || maker.children::<H>(0, &[0; 32], jobs)))
-            .collect();
-        let first = parts.first().map_or(Ok(Vec::new()), |j| maker.children::<H>(0, &[0; 32], j));
+        let work = &work;
+        let others = parts.iter().skip(1);
+        let threads: Vec<_> = others.map(|jobs| scope.spawn(move || work(jobs))).collect();
+        let first = parts.first().map_or(Ok(Vec::new()), |jobs| work(jobs));
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
@@ -143,13 +190,13 @@ pub fn apply<H: Hasher>(
         children.extend(made?);
     }
     let children = maker.merge(0, &[0; 32], children)?;
-    Ok(NewIndex::new::<H>(0, children, from))
+    Ok(NewIndex::new::<H>(&mut Forest::default(), 0, children, from))
 }
 
 /// A child with the changes below it.
-type Job<'a> = (Child, &'a [Change]);
+type Job<'a> = (Child, &'a [Entry]);
 
-fn jobs<'a>(page: &IndexPage, mut changes: &'a [Change]) -> Vec<Job<'a>> {
+fn jobs<'a>(page: &IndexPage, mut changes: &'a [Entry]) -> Vec<Job<'a>> {
     page.children
         .iter()
         .map(|child| {
@@ -165,6 +212,7 @@ fn jobs<'a>(page: &IndexPage, mut changes: &'a [Change]) -> Vec<Job<'a>> {
 impl<P: Pages> Maker<'_, P> {
     fn children<H: Hasher>(
         &self,
+        forest: &mut Forest,
         depth: u8,
         prefix: &Path,
         jobs: &[Job<'_>],
@@ -178,13 +226,15 @@ impl<P: Pages> Maker<'_, P> {
             let prefix = prefix_of(prefix, depth, child.slot);
             match (child.kind, child.record) {
                 (Kind::Index, Some((_, at))) => {
-                    out.push(self.index::<H>(child.slot, at, depth + 1, &prefix, changes)?);
+                    let below = (child.slot, at, depth + 1);
+                    out.push(self.index::<H>(forest, below, &prefix, changes)?);
                 }
                 (Kind::Index, None) => return Err(no_index(Location::default())),
                 (Kind::Leaf(_), record) => {
                     let from = record.map(|(_, at)| self.pages.page(at, &prefix)).transpose()?;
                     let leaf = changed_leaf(from, record, changes)?;
-                    place::<H>(&mut out, depth, child.slot, child.bits, leaf);
+                    place::<H>(forest, &mut out, depth, (child.slot, child.bits), leaf)
+                        .ok_or_else(|| no_leaf(record.map(|(_, at)| at).unwrap_or_default()))?;
                 }
             }
         }
@@ -193,15 +243,14 @@ impl<P: Pages> Maker<'_, P> {
 
     fn index<H: Hasher>(
         &self,
-        slot: u8,
-        at: Location,
-        depth: u8,
+        forest: &mut Forest,
+        (slot, at, depth): (u8, Location, u8),
         prefix: &Path,
-        changes: &[Change],
+        changes: &[Entry],
     ) -> Result<NewChild, StoreError> {
         let from = self.pages.page(at, prefix)?;
         let page = index_at(&from, at, depth)?;
-        let children = self.children::<H>(depth, prefix, &jobs(page, changes))?;
+        let children = self.children::<H>(forest, depth, prefix, &jobs(page, changes))?;
         let mut children = self.merge(depth, prefix, children)?;
         // A page with one leaf page is that leaf page.
         if let [only] = &children[..]
@@ -209,9 +258,9 @@ impl<P: Pages> Maker<'_, P> {
             && let Some(only) = children.pop()
         {
             let page = self.entries(depth, prefix, only)?;
-            return Ok(NewChild::leaf(slot, 0, NewLeaf { page, from: None }));
+            return Ok(NewChild::leaf(slot, 0, NewLeaf::Whole(page)));
         }
-        Ok(NewChild::index(slot, NewIndex::new::<H>(depth, children, Some(from))))
+        Ok(NewChild::index(slot, NewIndex::new::<H>(forest, depth, children, Some(from))))
     }
 
     /// Joins neighbouring leaf pages that have become small.
@@ -241,7 +290,7 @@ impl<P: Pages> Maker<'_, P> {
                 let (slot, bits) = (left.slot, left.bits + 1);
                 let mut page = self.entries(depth, prefix, left)?;
                 page.entries.extend(self.entries(depth, prefix, right)?.entries);
-                out.push(NewChild::leaf(slot, bits, NewLeaf { page, from: None }));
+                out.push(NewChild::leaf(slot, bits, NewLeaf::Whole(page)));
             }
         }
         Ok(out)
@@ -250,7 +299,7 @@ impl<P: Pages> Maker<'_, P> {
     /// The entries of a child that is a leaf page.
     fn entries(&self, depth: u8, prefix: &Path, child: NewChild) -> Result<LeafPage, StoreError> {
         match child.what {
-            What::Leaf(leaf) => Ok(leaf.page),
+            What::Leaf(leaf) => leaf.page().ok_or_else(|| no_leaf(Location::default())),
             What::Kept(Child { record: Some((_, at)), slot, .. }) => {
                 let loaded = self.pages.page(at, &prefix_of(prefix, depth, slot))?;
                 leaf_at(&loaded, at).cloned()
@@ -263,71 +312,103 @@ impl<P: Pages> Maker<'_, P> {
 fn changed_leaf(
     from: Option<Arc<Loaded>>,
     record: Option<(Version, Location)>,
-    changes: &[Change],
+    changes: &[Entry],
 ) -> Result<NewLeaf, StoreError> {
-    let at = record.map(|(_, at)| at).unwrap_or_default();
-    // Searched in the copy: it is in the processor's cache.
-    let old = match &from {
-        Some(loaded) => leaf_at(loaded, at)?.clone(),
-        None => LeafPage::default(),
+    let Some((from, (_, at))) = from.zip(record) else {
+        return Ok(NewLeaf::Whole(LeafPage { entries: changes.to_vec() }));
     };
-    let changes: Vec<LeafChange> = changes
+    let old = leaf_at(&from, at)?;
+    let mut count = old.entries.len();
+    let changes = changes
         .iter()
         .map(|change| match old.find(&change.path) {
-            Some((number, _)) => LeafChange::Set(number, change.value, change.at),
+            Some((number, _)) => LeafChange::Set(number, *change),
             None => {
-                let Change { path, value, at } = *change;
-                LeafChange::Insert(Entry { path, value, at })
+                count += 1;
+                LeafChange::Insert(*change)
             }
         })
         .collect();
-    let page = change_leaf(old, &changes).ok_or_else(|| no_leaf(at))?;
-    Ok(NewLeaf { page, from: from.map(|from| (from, changes)) })
+    Ok(NewLeaf::Changed(from, changes, count))
 }
 
-/// Puts a leaf page into its run, split until every part is small enough.
-fn place<H: Hasher>(out: &mut Vec<NewChild>, depth: u8, slot: u8, bits: u8, leaf: NewLeaf) {
-    let level = level_of(depth, bits);
-    if leaf.page.entries.len() <= ENTRIES_MAX {
+/// Puts a leaf page into its run, split until every part is small enough; none if its changes do
+/// not fit it.
+fn place<H: Hasher>(
+    forest: &mut Forest,
+    out: &mut Vec<NewChild>,
+    depth: u8,
+    (slot, bits): (u8, u8),
+    leaf: NewLeaf,
+) -> Option<()> {
+    if leaf.count() <= ENTRIES_MAX {
         out.push(NewChild::leaf(slot, bits, leaf));
-    } else if bits == 0 {
-        let mut children = Vec::new();
-        place::<H>(&mut children, depth + 1, 0, 8, NewLeaf { from: None, ..leaf });
-        out.push(NewChild::index(slot, NewIndex::new::<H>(depth + 1, children, None)));
-    } else {
-        let mut left = leaf.page.entries;
-        let right = left.split_off(left.partition_point(|entry| !bit(&entry.path, level)));
-        for (slot, entries) in [(slot, left), (slot + (1 << (bits - 1)), right)] {
-            let leaf = NewLeaf { page: LeafPage { entries }, from: None };
-            place::<H>(out, depth, slot, bits - 1, leaf);
-        }
+        return Some(());
     }
+    let page = leaf.page()?;
+    if bits == 0 {
+        let mut children = Vec::new();
+        place::<H>(forest, &mut children, depth + 1, (0, 8), NewLeaf::Whole(page))?;
+        out.push(NewChild::index(slot, NewIndex::new::<H>(forest, depth + 1, children, None)));
+        return Some(());
+    }
+    let level = level_of(depth, bits);
+    let mut left = page.entries;
+    let right = left.split_off(left.partition_point(|entry| !bit(&entry.path, level)));
+    for (slot, entries) in [(slot, left), (slot + (1 << (bits - 1)), right)] {
+        place::<H>(forest, out, depth, (slot, bits - 1), NewLeaf::Whole(LeafPage { entries }))?;
+    }
+    Some(())
+}
+
+/// A page of the next version for the cache.
+pub enum Made {
+    /// All of it.
+    Page(Arc<Loaded>),
+    /// A leaf page with its changes and its records then: they are made when the commit is durable,
+    /// in place if nobody reads the page.
+    Changed(Arc<Loaded>, Vec<LeafChange>, Links),
 }
 
 /// What writing the pages of a commit gives.
 #[derive(Default)]
 pub struct Written {
     /// New pages by their newest record.
-    pub made: Vec<(Location, Arc<Loaded>)>,
+    pub made: Vec<(Location, Made)>,
     /// Newest records of pages that are no longer of the newest version.
     pub replaced: Vec<Location>,
 }
 
-/// The stream has no room.
-#[derive(Debug)]
-pub struct Full;
+impl Made {
+    /// The page; none if the changes do not fit it. Its version before is no longer in the cache.
+    pub fn page(self) -> Option<Arc<Loaded>> {
+        match self {
+            Self::Page(page) => Some(page),
+            Self::Changed(mut from, changes, links) => {
+                let loaded = Arc::make_mut(&mut from);
+                let Page::Leaf(page) = &mut loaded.page else { return None };
+                change_leaf(page, &changes)?;
+                loaded.links = links;
+                Some(from)
+            }
+        }
+    }
+}
 
 impl NewIndex {
     /// Hashes the new leaf pages and the page itself.
-    fn new<H: Hasher>(depth: u8, mut children: Vec<NewChild>, from: Option<Arc<Loaded>>) -> Self {
-        let mut forest = Forest::default();
+    fn new<H: Hasher>(
+        forest: &mut Forest,
+        depth: u8,
+        mut children: Vec<NewChild>,
+        from: Option<Arc<Loaded>>,
+    ) -> Self {
+        forest.clear();
         let ids: Vec<(u8, u8, Id)> = children
             .iter()
             .map(|child| {
                 let id = match &child.what {
-                    What::Leaf(leaf) => {
-                        forest.entries(&leaf.page.live(), level_of(depth, child.bits))
-                    }
+                    What::Leaf(leaf) => leaf.leaves(forest, level_of(depth, child.bits)),
                     _ => forest.known(child.sub),
                 };
                 (child.slot, child.bits, id)
@@ -353,7 +434,7 @@ impl NewIndex {
         version: Version,
         rule: BaseRule,
         written: &mut Written,
-    ) -> Result<Location, Full> {
+    ) -> Result<Location, StoreError> {
         let mut children = Vec::with_capacity(self.children.len());
         let mut changed = Vec::new();
         for NewChild { slot, bits, sub, what } in self.children {
@@ -362,9 +443,9 @@ impl NewIndex {
                     children.push(child);
                     continue;
                 }
-                What::Leaf(leaf) if leaf.page.entries.is_empty() => Child::empty(slot, bits),
+                What::Leaf(leaf) if leaf.count() == 0 => Child::empty(slot, bits),
                 What::Leaf(leaf) => {
-                    let count = leaf.page.entries.len() as u8;
+                    let count = leaf.count() as u8;
                     if self.depth == 0 {
                         appender.frame(version, slot);
                     }
@@ -387,14 +468,14 @@ impl NewIndex {
         let from = self.from.map(|loaded| loaded.links);
         let links = match from.filter(|links| may_delta(links, rule)) {
             Some(links) => {
-                let delta = index_delta(version, &links, page.depth, &changed);
-                append(appender, &delta, Some(links))?
+                let delta = |out: &mut _| index_delta(out, version, &links, page.depth, &changed);
+                append(appender, delta, Some(links))?
             }
-            None => append(appender, &index_base(version, &page), None)?,
+            None => append(appender, |out| index_base(out, version, &page), None)?,
         };
         written.replaced.extend(from.map(|links| links.newest));
         let loaded = Loaded { page: Page::Index(page), links };
-        written.made.push((links.newest, Arc::new(loaded)));
+        written.made.push((links.newest, Made::Page(Arc::new(loaded))));
         Ok(links.newest)
     }
 }
@@ -407,18 +488,25 @@ impl NewLeaf {
         skip: u8,
         rule: BaseRule,
         written: &mut Written,
-    ) -> Result<Location, Full> {
-        let from = self.from.as_ref().map(|(loaded, changes)| (loaded.links, changes));
-        let links = match from.filter(|(links, _)| may_delta(links, rule)) {
-            Some((links, changes)) => {
-                let delta = leaf_delta(version, &links, skip, changes);
-                append(appender, &delta, Some(links))?
-            }
-            None => append(appender, &leaf_base(version, skip, &self.page), None)?,
+    ) -> Result<Location, StoreError> {
+        let from = match &self {
+            Self::Changed(from, ..) => Some(from.links),
+            Self::Whole(_) => None,
         };
-        written.replaced.extend(self.from.map(|(loaded, _)| loaded.links.newest));
-        let loaded = Loaded { page: Page::Leaf(self.page), links };
-        written.made.push((links.newest, Arc::new(loaded)));
+        written.replaced.extend(from.map(|links| links.newest));
+        let (links, made) = match self {
+            Self::Changed(from, changes, _) if may_delta(&from.links, rule) => {
+                let delta = |out: &mut _| leaf_delta(out, version, &from.links, skip, &changes);
+                let links = append(appender, delta, Some(from.links))?;
+                (links, Made::Changed(from, changes, links))
+            }
+            leaf => {
+                let page = leaf.page().ok_or_else(|| no_leaf(Location::default()))?;
+                let links = append(appender, |out| leaf_base(out, version, skip, &page), None)?;
+                (links, Made::Page(Arc::new(Loaded { page: Page::Leaf(page), links })))
+            }
+        };
+        written.made.push((links.newest, made));
         Ok(links.newest)
     }
 }
@@ -428,9 +516,12 @@ fn may_delta(links: &Links, rule: BaseRule) -> bool {
 }
 
 /// Appends a record and says where the page's records are then.
-fn append(appender: &mut Appender, body: &[u8], before: Option<Links>) -> Result<Links, Full> {
-    let at = appender.record(body).ok_or(Full)?;
-    let bytes = body.len() as u64;
+fn append(
+    appender: &mut Appender,
+    encode: impl FnOnce(&mut Vec<u8>),
+    before: Option<Links>,
+) -> Result<Links, StoreError> {
+    let (at, bytes) = appender.encode(encode).ok_or_else(|| full("pages"))?;
     Ok(match before {
         None => Links { base: at, newest: at, base_bytes: bytes, deltas: 0, delta_bytes: 0 },
         Some(links) => Links {

@@ -19,14 +19,14 @@ use crate::stream::{put_varint, take_varint};
 use crate::{KEY_BYTES_MAX, StoreError, Version};
 
 /// A change of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ValueRecord {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ValueRecord<'a> {
     /// When.
     pub version: Version,
     /// In which trie.
     pub tid: u64,
     /// Of which key.
-    pub key: Vec<u8>,
+    pub key: &'a [u8],
     /// Number of records of the key up to this one.
     pub length: u64,
     /// The one before.
@@ -34,7 +34,7 @@ pub struct ValueRecord {
     /// One further back.
     pub jump: Option<Location>,
     /// The value; none for a tombstone.
-    pub value: Option<Vec<u8>>,
+    pub value: Option<&'a [u8]>,
 }
 
 /// By how many records the end of a chain of `length` jumps back: the smallest part of the length
@@ -49,35 +49,32 @@ pub fn jump_width(length: u64) -> u64 {
     width
 }
 
-impl ValueRecord {
-    /// Its bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let value = self.value.as_deref().unwrap_or_default();
-        let mut out = Vec::with_capacity(self.key.len() + value.len() + 40);
+impl<'a> ValueRecord<'a> {
+    /// Appends its bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.value.is_some()));
-        put_varint(&mut out, self.version);
-        put_varint(&mut out, self.tid);
-        put_varint(&mut out, self.key.len() as u64);
-        out.extend_from_slice(&self.key);
-        put_varint(&mut out, self.length);
+        put_varint(out, self.version);
+        put_varint(out, self.tid);
+        put_varint(out, self.key.len() as u64);
+        out.extend_from_slice(self.key);
+        put_varint(out, self.length);
         for location in [self.prev, self.jump].into_iter().flatten() {
             out.extend_from_slice(&location.to_bytes());
         }
-        out.extend_from_slice(value);
-        out
+        out.extend_from_slice(self.value.unwrap_or_default());
     }
 
     /// Reads a record's body.
     ///
     /// # Errors
     /// `Corrupt` with its place.
-    pub fn decode(at: Location, body: &[u8]) -> Result<Self, StoreError> {
+    pub fn decode(at: Location, body: &'a [u8]) -> Result<Self, StoreError> {
         Self::read(body).ok_or_else(|| {
             StoreError::Corrupt(format!("values record at {at:?}: it is no value record"))
         })
     }
 
-    fn read(mut bytes: &[u8]) -> Option<Self> {
+    fn read(mut bytes: &'a [u8]) -> Option<Self> {
         let (tag, rest) = bytes.split_first()?;
         bytes = rest;
         let version = take_varint(&mut bytes)?;
@@ -98,10 +95,10 @@ impl ValueRecord {
         let jump = location(jump_width(length) < length)?;
         let value = match tag {
             0 if bytes.is_empty() => None,
-            1 => Some(bytes.to_vec()),
+            1 => Some(bytes),
             _ => return None,
         };
-        Some(Self { version, tid, key: key.to_vec(), length, prev, jump, value })
+        Some(Self { version, tid, key, length, prev, jump, value })
     }
 }
 
@@ -126,20 +123,22 @@ mod tests {
     #[test]
     fn records_come_back() {
         for length in [1, 2, 3, 4, 100] {
-            for value in [None, Some(vec![]), Some(vec![7; 300])] {
+            for value in [None, Some(&[][..]), Some(&[7; 300][..])] {
                 let location = Location::new(3, length as u32);
                 let record = ValueRecord {
                     version: 9,
                     tid: 2,
-                    key: b"key".to_vec(),
+                    key: b"key",
                     length,
                     prev: location.filter(|_| length > 1),
                     jump: location.filter(|_| jump_width(length) < length),
                     value,
                 };
                 let at = Location::default();
-                assert_eq!(ValueRecord::decode(at, &record.encode()).unwrap(), record);
-                assert!(ValueRecord::decode(at, &record.encode()[..4]).is_err());
+                let mut bytes = Vec::new();
+                record.encode(&mut bytes);
+                assert_eq!(ValueRecord::decode(at, &bytes).unwrap(), record);
+                assert!(ValueRecord::decode(at, &bytes[..4]).is_err());
             }
         }
     }

@@ -9,11 +9,12 @@ use crate::hash::{Hash, Hasher};
 use crate::index;
 use crate::letus::{Letus, TID, full};
 use crate::location::Location;
+use crate::page::{Chain, Entry};
 use crate::proof::value_hash;
 use crate::range::Range;
 use crate::stream::{Appender, Kind, Piece};
 use crate::tree::{Path, path_of};
-use crate::update::{self, BaseRule, Change, Written};
+use crate::update::{self, BaseRule, Written};
 use crate::values::{ValueRecord, jump_width};
 use crate::{StoreError, Version, Write};
 
@@ -39,9 +40,8 @@ pub(crate) struct Writer {
 /// What a key had before a commit.
 #[derive(Clone, Copy)]
 struct Before {
-    value: Option<Hash>,
-    at: Location,
-    length: u64,
+    entry: Entry,
+    chain: Chain,
     /// Where the next record of the key jumps to.
     next_jump: Option<Location>,
 }
@@ -63,10 +63,12 @@ impl<H: Hasher> Letus<H> {
                 found.push(match entry {
                     None => None,
                     Some(entry) => {
-                        let record = self.value(tip, entry.at)?;
-                        let next_jump = self.next_jump(tip, entry.at, &record)?;
-                        let (value, at, length) = (entry.value, entry.at, record.length);
-                        Some(Before { value, at, length, next_jump })
+                        let chain = match entry.chain {
+                            Some(chain) => chain,
+                            None => self.value(tip, entry.at, Chain::of)?,
+                        };
+                        let next_jump = self.next_jump(tip, entry.at, &chain)?;
+                        Some(Before { entry: *entry, chain, next_jump })
                     }
                 });
                 Ok(())
@@ -84,22 +86,21 @@ impl<H: Hasher> Letus<H> {
         Ok(found?.concat())
     }
 
-    /// Where the record after `record`, which is at `at`, jumps to.
+    /// Where the record after the one at `at`, which is chained so, jumps to.
     fn next_jump(
         &self,
         tip: &CommitRecord,
         at: Location,
-        record: &ValueRecord,
+        chain: &Chain,
     ) -> Result<Option<Location>, StoreError> {
-        let length = record.length.saturating_add(1);
-        match jump_width(length) {
-            1 => Ok(Some(at)),
-            width if width == length => Ok(None),
+        let length = chain.length.saturating_add(1);
+        match (jump_width(length), chain.jump) {
+            (1, _) => Ok(Some(at)),
+            (width, _) if width == length => Ok(None),
             // Two neighbours of the same width become one.
-            _ => match record.jump {
-                Some(jump) => Ok(self.value(tip, jump)?.jump),
-                None => Err(StoreError::Corrupt(format!("values record at {at:?}: no jump"))),
-            },
+            (_, Some(_)) if chain.below.is_some() => Ok(chain.below),
+            (_, Some(jump)) => self.value(tip, jump, |record| record.jump),
+            (_, None) => Err(StoreError::Corrupt(format!("values record at {at:?}: no jump"))),
         }
     }
 
@@ -141,8 +142,8 @@ impl<H: Hasher> Letus<H> {
                     ratio: self.options.base_ratio.into(),
                     deltas: self.options.deltas_max.into(),
                 };
-                let at = index.write(&mut pages, version, rule, &mut written);
-                (sub.hash(), at.map_err(|_| full("pages"))?)
+                let at = index.write(&mut pages, version, rule, &mut written)?;
+                (sub.hash(), at)
             }
         };
         let (pages, pages_end_new, pages_digest) = pages.finish();
@@ -191,10 +192,21 @@ impl<H: Hasher> Letus<H> {
         writer.fresh = None;
         let mut cache = self.cache();
         pending.written.replaced.into_iter().for_each(|at| cache.remove(at));
-        pending.written.made.into_iter().for_each(|(at, page)| cache.put(at, page));
+        for (at, made) in pending.written.made {
+            if let Some(page) = made.page() {
+                cache.put(at, page);
+            }
+        }
         drop(cache);
         *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(pending.record);
         Ok(())
+    }
+}
+
+impl Chain {
+    /// How a record is chained.
+    fn of(record: ValueRecord<'_>) -> Self {
+        Self { length: record.length, jump: record.jump, below: None }
     }
 }
 
@@ -205,23 +217,23 @@ fn sorted<H: Hasher>(batch: &[Write]) -> Vec<Sorted<'_>> {
         .map(|(key, value)| (path_of::<H>(TID, key), key.as_slice(), value.as_deref()))
         .rev()
         .collect();
-    sorted.sort_by_key(|(path, ..)| *path);
-    sorted.dedup_by_key(|(path, ..)| *path);
+    sorted.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    sorted.dedup_by(|(a, ..), (b, ..)| a == b);
     sorted
 }
 
-/// Appends the records of what really changes.
+/// Appends the records of what really changes, and returns their keys' new entries.
 fn append_values<H: Hasher>(
     values: &mut Appender,
     version: Version,
     sorted: &[Sorted<'_>],
     before: &[Option<Before>],
-) -> Result<Vec<Change>, StoreError> {
+) -> Result<Vec<Entry>, StoreError> {
     let mut changes = Vec::with_capacity(sorted.len());
     let mut subtree = None;
     for ((path, key, value), before) in sorted.iter().zip(before) {
         let hash = value.map(value_hash::<H>);
-        if before.and_then(|before| before.value) == hash {
+        if before.and_then(|before| before.entry.value) == hash {
             continue;
         }
         let first = path.first().copied();
@@ -232,14 +244,17 @@ fn append_values<H: Hasher>(
         let record = ValueRecord {
             version,
             tid: TID,
-            key: key.to_vec(),
-            length: before.map_or(1, |before| before.length + 1),
-            prev: before.map(|before| before.at),
+            key,
+            length: before.map_or(1, |before| before.chain.length + 1),
+            prev: before.map(|before| before.entry.at),
             jump: before.and_then(|before| before.next_jump),
-            value: value.map(<[u8]>::to_vec),
+            value: *value,
         };
-        let at = values.record(&record.encode()).ok_or_else(|| full("values"))?;
-        changes.push(Change { path: *path, value: hash, at });
+        let (at, _) = values.encode(|out| record.encode(out)).ok_or_else(|| full("values"))?;
+        // What it jumps to is known to jump somewhere if it is the record just before.
+        let below = before.filter(|_| record.jump == record.prev).and_then(|b| b.chain.jump);
+        let chain = Some(Chain { length: record.length, jump: record.jump, below });
+        changes.push(Entry { path: *path, value: hash, at, chain });
     }
     Ok(changes)
 }
