@@ -63,12 +63,13 @@ pub(crate) fn level_of(depth: u8, bits: u8) -> usize {
     usize::from(depth) * 8 + 8 - usize::from(bits)
 }
 
-/// Calls `each` with the entry of every path, or none, in their order. Paths ascend.
+/// Calls `each` with every path's entry and its number in its leaf page, or none, in their order.
+/// Paths ascend.
 pub fn find(
     pages: &impl Pages,
     root: Location,
     paths: &[Path],
-    each: &mut impl FnMut(Option<&Entry>) -> Result<(), StoreError>,
+    each: &mut impl FnMut(Option<(usize, &Entry)>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     find_below(pages, root, 0, paths, each)
 }
@@ -78,7 +79,7 @@ fn find_below(
     at: Location,
     depth: u8,
     mut paths: &[Path],
-    each: &mut impl FnMut(Option<&Entry>) -> Result<(), StoreError>,
+    each: &mut impl FnMut(Option<(usize, &Entry)>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let Some(first) = paths.first() else { return Ok(()) };
     let prefix = prefix_of(first, depth, 0);
@@ -95,7 +96,7 @@ fn find_below(
                 let leaf = pages.page(below, &prefix_of(first, depth, child.slot))?;
                 let page = leaf_at(&leaf, below)?;
                 for path in own {
-                    each(page.find(path).map(|(_, entry)| entry))?;
+                    each(page.find(path))?;
                 }
             }
             _ => own.iter().try_for_each(|_| each(None))?,

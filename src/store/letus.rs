@@ -229,7 +229,7 @@ impl<H: Hasher> Letus<H> {
         let path = path_of::<H>(TID, key);
         let mut newest = None;
         index::find(&self.view(tip.pages_end), tip.root_page, &[path], &mut |entry| {
-            newest = entry.map(|entry| entry.at);
+            newest = entry.map(|(_, entry)| entry.at);
             Ok(())
         })?;
         while let Some(at) = newest.filter(|at| *at >= record.values_end) {

@@ -13,7 +13,7 @@
 use crate::Version;
 use crate::hash::{EMPTY, Hash};
 use crate::location::Location;
-use crate::tree::{Leaf, Path};
+use crate::tree::{Leaf, Path, order};
 
 /// Most entries of a leaf page.
 pub const ENTRIES_MAX: usize = 32;
@@ -93,7 +93,7 @@ impl LeafPage {
 
     /// The entry of a path, and its place.
     pub fn find(&self, path: &Path) -> Option<(usize, &Entry)> {
-        let at = self.entries.binary_search_by(|entry| entry.path.cmp(path)).ok()?;
+        let at = self.entries.binary_search_by(|entry| order(&entry.path, path)).ok()?;
         Some((at, self.entries.get(at)?))
     }
 }
@@ -220,7 +220,8 @@ pub fn change_leaf(page: &mut LeafPage, changes: &[LeafChange]) -> Option<()> {
     }
     for change in changes {
         if let LeafChange::Insert(entry) = change {
-            let place = page.entries.binary_search_by(|other| other.path.cmp(&entry.path)).err()?;
+            let place =
+                page.entries.binary_search_by(|other| order(&other.path, &entry.path)).err()?;
             page.entries.insert(place, *entry);
         }
     }

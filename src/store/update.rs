@@ -29,6 +29,15 @@ pub struct BaseRule {
     pub deltas: u64,
 }
 
+/// A key's new entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Change {
+    /// The entry.
+    pub entry: Entry,
+    /// Number of the entry before in its leaf page, as [`crate::index::find`] gives it.
+    pub number: Option<usize>,
+}
+
 /// A leaf page that differs from the version before.
 enum NewLeaf {
     /// The page that it was, what is done to it, and how many entries it has then.
@@ -130,6 +139,21 @@ impl NewChild {
         Self { slot: child.slot, bits: child.bits, sub: child.sub, what: What::Kept(child) }
     }
 
+    /// Whether it and the child to its right become one: small leaf pages of one run, of which
+    /// one has changed.
+    fn merges(&self, right: &Self) -> bool {
+        let changed = |child: &Self| !matches!(child.what, What::Kept(_));
+        let aligned = self.bits < 8 && self.slot.trailing_zeros() > self.bits.into();
+        let buddies = self.bits == right.bits
+            && aligned
+            && u16::from(self.slot) + (1 << self.bits) == right.slot.into();
+        let small = match (self.entries(), right.entries()) {
+            (Some(a), Some(b)) => a + b < ENTRIES_MERGE,
+            _ => false,
+        };
+        buddies && small && (changed(self) || changed(right))
+    }
+
     /// Number of entries, if it is a leaf page.
     fn entries(&self) -> Option<usize> {
         match &self.what {
@@ -150,7 +174,7 @@ struct Maker<'a, P> {
 pub fn apply<H: Hasher>(
     pages: &impl Pages,
     root: Option<Location>,
-    changes: &[Entry],
+    changes: &[Change],
     workers: usize,
 ) -> Result<NewIndex, StoreError> {
     let from = root.map(|at| pages.page(at, &[0; 32])).transpose()?;
@@ -160,7 +184,7 @@ pub fn apply<H: Hasher>(
         _ => &empty,
     };
     let maker = Maker { pages };
-    let jobs = jobs(page, changes);
+    let jobs: Vec<Job<'_>> = jobs(page, changes).collect();
     // Contiguous parts of the children, each with about the same number of changes.
     let part = changes.len().div_ceil(workers.max(1)).max(1);
     let mut parts: Vec<&[Job<'_>]> = Vec::new();
@@ -174,7 +198,9 @@ pub fn apply<H: Hasher>(
         }
     }
     parts.push(rest);
-    let work = |jobs: &[Job<'_>]| maker.children::<H>(&mut Forest::default(), 0, &[0; 32], jobs);
+    let work = |jobs: &[Job<'_>]| {
+        maker.children::<H>(&mut Forest::default(), 0, &[0; 32], jobs.iter().copied())
+    };
     let made: Vec<Result<Vec<NewChild>, StoreError>> = std::thread::scope(|scope| {
         let work = &work;
         let others = parts.iter().skip(1);
@@ -194,33 +220,29 @@ pub fn apply<H: Hasher>(
 }
 
 /// A child with the changes below it.
-type Job<'a> = (Child, &'a [Entry]);
+type Job<'a> = (Child, &'a [Change]);
 
-fn jobs<'a>(page: &IndexPage, mut changes: &'a [Entry]) -> Vec<Job<'a>> {
-    page.children
-        .iter()
-        .map(|child| {
-            let end = child.end();
-            let count = changes.partition_point(|c| u16::from(slot(&c.path, page.depth)) < end);
-            let (own, rest) = changes.split_at(count);
-            changes = rest;
-            (*child, own)
-        })
-        .collect()
+fn jobs<'a>(page: &'a IndexPage, mut changes: &'a [Change]) -> impl Iterator<Item = Job<'a>> + 'a {
+    page.children.iter().map(move |child| {
+        let below = |c: &Change| u16::from(slot(&c.entry.path, page.depth)) < child.end();
+        let (own, rest) = changes.split_at(changes.partition_point(below));
+        changes = rest;
+        (*child, own)
+    })
 }
 
 impl<P: Pages> Maker<'_, P> {
-    fn children<H: Hasher>(
+    fn children<'j, H: Hasher>(
         &self,
         forest: &mut Forest,
         depth: u8,
         prefix: &Path,
-        jobs: &[Job<'_>],
+        jobs: impl Iterator<Item = Job<'j>>,
     ) -> Result<Vec<NewChild>, StoreError> {
-        let mut out = Vec::with_capacity(jobs.len());
+        let mut out = Vec::with_capacity(jobs.size_hint().0);
         for (child, changes) in jobs {
             if changes.is_empty() {
-                out.push(NewChild::kept(*child));
+                out.push(NewChild::kept(child));
                 continue;
             }
             let prefix = prefix_of(prefix, depth, child.slot);
@@ -246,11 +268,11 @@ impl<P: Pages> Maker<'_, P> {
         forest: &mut Forest,
         (slot, at, depth): (u8, Location, u8),
         prefix: &Path,
-        changes: &[Entry],
+        changes: &[Change],
     ) -> Result<NewChild, StoreError> {
         let from = self.pages.page(at, prefix)?;
         let page = index_at(&from, at, depth)?;
-        let children = self.children::<H>(forest, depth, prefix, &jobs(page, changes))?;
+        let children = self.children::<H>(forest, depth, prefix, jobs(page, changes))?;
         let mut children = self.merge(depth, prefix, children)?;
         // A page with one leaf page is that leaf page.
         if let [only] = &children[..]
@@ -270,20 +292,14 @@ impl<P: Pages> Maker<'_, P> {
         prefix: &Path,
         children: Vec<NewChild>,
     ) -> Result<Vec<NewChild>, StoreError> {
+        if !children.array_windows().any(|[left, right]| left.merges(right)) {
+            return Ok(children);
+        }
         let mut out: Vec<NewChild> = Vec::with_capacity(children.len());
         for child in children {
             out.push(child);
             while let [.., left, right] = &out[..] {
-                let changed = |child: &NewChild| !matches!(child.what, What::Kept(_));
-                let aligned = left.bits < 8 && left.slot.trailing_zeros() > left.bits.into();
-                let buddies = left.bits == right.bits
-                    && aligned
-                    && u16::from(left.slot) + (1 << left.bits) == right.slot.into();
-                let small = match (left.entries(), right.entries()) {
-                    (Some(a), Some(b)) => a + b < ENTRIES_MERGE,
-                    _ => false,
-                };
-                if !(buddies && small && (changed(left) || changed(right))) {
+                if !left.merges(right) {
                     break;
                 }
                 let (Some(right), Some(left)) = (out.pop(), out.pop()) else { break };
@@ -312,21 +328,19 @@ impl<P: Pages> Maker<'_, P> {
 fn changed_leaf(
     from: Option<Arc<Loaded>>,
     record: Option<(Version, Location)>,
-    changes: &[Entry],
+    changes: &[Change],
 ) -> Result<NewLeaf, StoreError> {
     let Some((from, (_, at))) = from.zip(record) else {
-        return Ok(NewLeaf::Whole(LeafPage { entries: changes.to_vec() }));
+        let entries = changes.iter().map(|change| change.entry).collect();
+        return Ok(NewLeaf::Whole(LeafPage { entries }));
     };
-    let old = leaf_at(&from, at)?;
-    let mut count = old.entries.len();
+    let count = leaf_at(&from, at)?.entries.len();
+    let count = count + changes.iter().filter(|change| change.number.is_none()).count();
     let changes = changes
         .iter()
-        .map(|change| match old.find(&change.path) {
-            Some((number, _)) => LeafChange::Set(number, *change),
-            None => {
-                count += 1;
-                LeafChange::Insert(*change)
-            }
+        .map(|change| match change.number {
+            Some(number) => LeafChange::Set(number, change.entry),
+            None => LeafChange::Insert(change.entry),
         })
         .collect();
     Ok(NewLeaf::Changed(from, changes, count))

@@ -13,8 +13,8 @@ use crate::page::{Chain, Entry};
 use crate::proof::value_hash;
 use crate::range::Range;
 use crate::stream::{Appender, Kind, Piece};
-use crate::tree::{Path, path_of};
-use crate::update::{self, BaseRule, Written};
+use crate::tree::{Path, order, path_of};
+use crate::update::{self, BaseRule, Change, Written};
 use crate::values::{ValueRecord, jump_width};
 use crate::{StoreError, Version, Write};
 
@@ -40,14 +40,44 @@ pub(crate) struct Writer {
 /// What a key had before a commit.
 #[derive(Clone, Copy)]
 struct Before {
+    /// Number in its leaf page.
+    number: usize,
     entry: Entry,
     chain: Chain,
     /// Where the next record of the key jumps to.
     next_jump: Option<Location>,
 }
 
-/// A key's new value, none to delete it, with its path.
-type Sorted<'a> = (Path, &'a [u8], Option<&'a [u8]>);
+/// A write of a batch: the path of its key, the hash of its value.
+struct Hashed<'a> {
+    path: Path,
+    value_hash: Option<Hash>,
+    write: &'a Write,
+}
+
+/// Results of `work` on parts of `all`, each on a thread of its own, in their order.
+fn in_parts<'a, T: Sync, R: Send>(
+    all: &'a [T],
+    workers: usize,
+    work: impl Fn(&'a [T]) -> Result<Vec<R>, StoreError> + Sync,
+) -> Result<Vec<R>, StoreError> {
+    let mut parts = all.chunks(all.len().div_ceil(workers.max(1)).max(1));
+    let first = parts.next().unwrap_or_default();
+    let made: Vec<Result<Vec<R>, StoreError>> = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let first = work(first);
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        std::iter::once(first).chain(threads.into_iter().map(join)).collect()
+    });
+    let mut all = Vec::with_capacity(all.len());
+    for made in made {
+        all.extend(made?);
+    }
+    Ok(all)
+}
 
 impl<H: Hasher> Letus<H> {
     /// What each path had before, in their order.
@@ -56,34 +86,22 @@ impl<H: Hasher> Letus<H> {
         tip: &CommitRecord,
         paths: &[Path],
     ) -> Result<Vec<Option<Before>>, StoreError> {
-        let part = paths.len().div_ceil(self.options.workers.max(1)).max(1);
-        let look = |paths: &[Path]| {
-            let mut found = Vec::with_capacity(paths.len());
-            index::find(&self.view(tip.pages_end), tip.root_page, paths, &mut |entry| {
-                found.push(match entry {
-                    None => None,
-                    Some(entry) => {
-                        let chain = match entry.chain {
-                            Some(chain) => chain,
-                            None => self.value(tip, entry.at, Chain::of)?,
-                        };
-                        let next_jump = self.next_jump(tip, entry.at, &chain)?;
-                        Some(Before { entry: *entry, chain, next_jump })
-                    }
-                });
-                Ok(())
-            })?;
-            Ok(found)
-        };
-        let found: Result<Vec<Vec<_>>, StoreError> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                paths.chunks(part).map(|paths| scope.spawn(move || look(paths))).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().map(join).collect()
-        });
-        Ok(found?.concat())
+        let mut found = Vec::with_capacity(paths.len());
+        index::find(&self.view(tip.pages_end), tip.root_page, paths, &mut |entry| {
+            found.push(match entry {
+                None => None,
+                Some((number, entry)) => {
+                    let chain = match entry.chain {
+                        Some(chain) => chain,
+                        None => self.value(tip, entry.at, Chain::of)?,
+                    };
+                    let next_jump = self.next_jump(tip, entry.at, &chain)?;
+                    Some(Before { number, entry: *entry, chain, next_jump })
+                }
+            });
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// Where the record after the one at `at`, which is chained so, jumps to.
@@ -104,6 +122,22 @@ impl<H: Hasher> Letus<H> {
         }
     }
 
+    /// The batch by ascending path, of each key the last write.
+    fn hashed<'a>(&self, batch: &'a [Write]) -> Result<Vec<Hashed<'a>>, StoreError> {
+        let mut hashed = in_parts(batch, self.options.workers, |part| {
+            let hash = |write: &'a Write| Hashed {
+                path: path_of::<H>(TID, &write.0),
+                value_hash: write.1.as_deref().map(value_hash::<H>),
+                write,
+            };
+            Ok(part.iter().map(hash).collect())
+        })?;
+        hashed.reverse();
+        hashed.sort_by(|a, b| order(&a.path, &b.path));
+        hashed.dedup_by(|a, b| a.path == b.path);
+        Ok(hashed)
+    }
+
     /// The commit of `version` in memory.
     pub(crate) fn make(
         &self,
@@ -112,10 +146,10 @@ impl<H: Hasher> Letus<H> {
         batch: &[Write],
     ) -> Result<Pending, StoreError> {
         let tip = self.tip();
-        let sorted = sorted::<H>(batch);
-        let paths: Vec<Path> = sorted.iter().map(|(path, ..)| *path).collect();
+        let hashed = self.hashed(batch)?;
+        let paths: Vec<Path> = hashed.iter().map(|write| write.path).collect();
         let before = match &tip {
-            Some(tip) => self.before(tip, &paths)?,
+            Some(tip) => in_parts(&paths, self.options.workers, |part| self.before(tip, part))?,
             None => vec![None; paths.len()],
         };
         let (values_end, pages_end) = match (&tip, writer.fresh) {
@@ -126,7 +160,7 @@ impl<H: Hasher> Letus<H> {
         let appender =
             |kind, end| Appender::new(kind, self.incarnation, self.options.segment_bytes, end);
         let mut values = appender(Kind::Values, values_end);
-        let changes = append_values::<H>(&mut values, version, &sorted, &before)?;
+        let changes = append_values(&mut values, version, &hashed, &before)?;
         let (values, values_end_new, values_digest) = values.finish();
 
         let mut pages = appender(Kind::Pages, pages_end);
@@ -210,30 +244,17 @@ impl Chain {
     }
 }
 
-/// The batch by ascending path, of each key the last write.
-fn sorted<H: Hasher>(batch: &[Write]) -> Vec<Sorted<'_>> {
-    let mut sorted: Vec<Sorted<'_>> = batch
-        .iter()
-        .map(|(key, value)| (path_of::<H>(TID, key), key.as_slice(), value.as_deref()))
-        .rev()
-        .collect();
-    sorted.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-    sorted.dedup_by(|(a, ..), (b, ..)| a == b);
-    sorted
-}
-
 /// Appends the records of what really changes, and returns their keys' new entries.
-fn append_values<H: Hasher>(
+fn append_values(
     values: &mut Appender,
     version: Version,
-    sorted: &[Sorted<'_>],
+    hashed: &[Hashed<'_>],
     before: &[Option<Before>],
-) -> Result<Vec<Entry>, StoreError> {
-    let mut changes = Vec::with_capacity(sorted.len());
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::with_capacity(hashed.len());
     let mut subtree = None;
-    for ((path, key, value), before) in sorted.iter().zip(before) {
-        let hash = value.map(value_hash::<H>);
-        if before.and_then(|before| before.entry.value) == hash {
+    for (Hashed { path, value_hash, write: (key, value) }, before) in hashed.iter().zip(before) {
+        if before.and_then(|before| before.entry.value) == *value_hash {
             continue;
         }
         let first = path.first().copied();
@@ -248,13 +269,14 @@ fn append_values<H: Hasher>(
             length: before.map_or(1, |before| before.chain.length + 1),
             prev: before.map(|before| before.entry.at),
             jump: before.and_then(|before| before.next_jump),
-            value: *value,
+            value: value.as_deref(),
         };
         let (at, _) = values.encode(|out| record.encode(out)).ok_or_else(|| full("values"))?;
         // What it jumps to is known to jump somewhere if it is the record just before.
         let below = before.filter(|_| record.jump == record.prev).and_then(|b| b.chain.jump);
         let chain = Some(Chain { length: record.length, jump: record.jump, below });
-        changes.push(Entry { path: *path, value: hash, at, chain });
+        let entry = Entry { path: *path, value: *value_hash, at, chain };
+        changes.push(Change { entry, number: before.map(|before| before.number) });
     }
     Ok(changes)
 }

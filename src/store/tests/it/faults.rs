@@ -1,5 +1,5 @@
-//! The LETUS engine against crashes, faults and damage. Numbers before tests are those of store.md's
-//! list.
+//! The LETUS engine against crashes, faults and damage. Numbers before tests are those of
+//! store.md's list.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -340,8 +340,8 @@ impl DiskFile for FailingFile {
     }
 }
 
-/// 10: a sync fails once, and what was written before it may be gone: no later commit succeeds, what
-/// was durable before is read on.
+/// 10: a sync fails once, and what was written before it may be gone: no later commit succeeds,
+/// what was durable before is read on.
 #[test]
 fn no_commit_after_a_failed_sync() {
     let batches = scripted();
