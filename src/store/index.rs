@@ -105,33 +105,34 @@ fn find_below(
     Ok(())
 }
 
-/// Calls `each` with every live entry, by ascending path.
-pub fn walk(
+/// Calls `each` with every page, leaf pages by ascending path.
+pub fn visit(
     pages: &impl Pages,
     root: Location,
-    each: &mut impl FnMut(&Entry) -> Result<(), StoreError>,
+    each: &mut impl FnMut(&Loaded) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    walk_below(pages, root, 0, &[0; 32], each)
+    visit_below(pages, root, 0, &[0; 32], each)
 }
 
-fn walk_below(
+fn visit_below(
     pages: &impl Pages,
     at: Location,
     depth: u8,
     prefix: &Path,
-    each: &mut impl FnMut(&Entry) -> Result<(), StoreError>,
+    each: &mut impl FnMut(&Loaded) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let loaded = pages.page(at, prefix)?;
     let index = index_at(&loaded, at, depth)?;
+    each(&loaded)?;
     for child in &index.children {
         let Some((_, below)) = child.record else { continue };
         let prefix = prefix_of(prefix, depth, child.slot);
         match child.kind {
-            Kind::Index => walk_below(pages, below, depth + 1, &prefix, each)?,
+            Kind::Index => visit_below(pages, below, depth + 1, &prefix, each)?,
             Kind::Leaf(_) => {
                 let leaf = pages.page(below, &prefix)?;
-                let live = leaf_at(&leaf, below)?.entries.iter().filter(|e| e.value.is_some());
-                live.into_iter().try_for_each(&mut *each)?;
+                leaf_at(&leaf, below)?;
+                each(&leaf)?;
             }
         }
     }

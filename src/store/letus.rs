@@ -25,9 +25,10 @@ use crate::disk::{Disk, FileDisk, failed};
 use crate::hash::{Blake3, Hasher};
 use crate::index::{self, Pages};
 use crate::location::Location;
-use crate::manifest::next_incarnation;
-use crate::page::{DELTAS_MAX, Loaded};
+use crate::manifest::Manifest;
+use crate::page::{DELTAS_MAX, Loaded, Page};
 use crate::page_record::load;
+use crate::prune::{Pin, Readers};
 use crate::stream::{Kind, Stream};
 use crate::tree::{Path, path_of};
 use crate::values::ValueRecord;
@@ -79,6 +80,9 @@ pub struct Letus<H: Hasher = Blake3> {
     writer: Mutex<Writer>,
     pub(crate) options: Options,
     pub(crate) incarnation: u32,
+    /// None after a failed pruning.
+    pub(crate) manifest: Mutex<Option<Manifest>>,
+    pub(crate) readers: Mutex<Readers>,
     report: OpenReport,
     hasher: std::marker::PhantomData<H>,
 }
@@ -92,7 +96,16 @@ pub(crate) struct View<'a, H> {
     cache: &'a Mutex<Cache>,
     stream: &'a Stream,
     end: Location,
+    /// Whether pages that are read go to the cache.
+    keeps: bool,
     hasher: std::marker::PhantomData<H>,
+}
+
+impl<H> View<'_, H> {
+    /// For one who reads everything once.
+    pub(crate) fn passing(self) -> Self {
+        Self { keeps: false, ..self }
+    }
 }
 
 impl<H: Hasher> Pages for View<'_, H> {
@@ -107,7 +120,9 @@ impl<H: Hasher> Pages for View<'_, H> {
             |at| self.stream.read(at, self.end),
             |at, what| StoreError::Corrupt(format!("pages record at {at:?}: {what}")),
         )?);
-        cache().put(newest, Arc::clone(&page));
+        if self.keeps {
+            cache().put(newest, Arc::clone(&page));
+        }
         Ok(page)
     }
 }
@@ -137,15 +152,27 @@ impl<H: Hasher> Letus<H> {
             std::io::ErrorKind::WouldBlock => StoreError::Locked { path: dir.to_owned() },
             _ => failed("lock")(error),
         })?;
-        let incarnation = next_incarnation::<H>(&*disk, dir)?;
+        let manifest = Manifest::next::<H>(&*disk, dir)?;
         let (log, latest, report) = CommitLog::open::<H>(&*disk)?;
         let ends = latest.map(|record| (record.values_end, record.pages_end));
-        for (kind, end) in
-            [(Kind::Values, ends.map(|ends| ends.0)), (Kind::Pages, ends.map(|ends| ends.1))]
+        let [of_values, of_pages] = manifest.generations.clone();
+        let values = Stream::new(Arc::clone(&disk), Kind::Values, of_values);
+        let pages = Stream::new(Arc::clone(&disk), Kind::Pages, of_pages);
+        for (stream, end) in [(&values, ends.map(|ends| ends.0)), (&pages, ends.map(|ends| ends.1))]
         {
-            Stream::delete_after(&*disk, kind, end)?;
+            stream.delete(|segment, generation| {
+                let after = end.is_none_or(|end| segment > end.segment());
+                after || generation != stream.generation(segment)
+            })?;
         }
         disk.sync_dir().map_err(failed("directory"))?;
+        if let Some(last) = &latest {
+            check_frames(&values, &pages, last)?;
+        }
+        let floor = match manifest.oldest {
+            0 => Location::default(),
+            oldest => log.files().read(oldest)?.values_end,
+        };
         let after = |end: Location| Location::new(end.segment() + 1, 0);
         let fresh = match ends {
             None => Default::default(),
@@ -154,20 +181,23 @@ impl<H: Hasher> Letus<H> {
                 after(pages).ok_or_else(|| full("pages"))?,
             ),
         };
-        let values = Stream::new(Arc::clone(&disk), Kind::Values);
-        let pages = Stream::new(Arc::clone(&disk), Kind::Pages);
-        if let Some(last) = &latest {
-            check_frames(&values, &pages, last, &mut |_, _| Ok(()))?;
-        }
         Ok(Self {
             values,
             pages,
             commits: log.files(),
             cache: Mutex::new(Cache::new(options.cache_bytes)),
             latest: RwLock::new(latest),
-            writer: Mutex::new(Writer { log, pending: None, poisoned: false, fresh: Some(fresh) }),
+            writer: Mutex::new(Writer {
+                log,
+                pending: None,
+                poisoned: false,
+                fresh: Some(fresh),
+                floor,
+            }),
             options: Options { deltas_max: options.deltas_max.min(DELTAS_MAX), ..options },
-            incarnation,
+            incarnation: manifest.incarnation,
+            readers: Mutex::new(Readers::of(manifest.oldest)),
+            manifest: Mutex::new(Some(manifest)),
             report,
             disk,
             _lock: lock,
@@ -180,7 +210,7 @@ impl<H: Hasher> Letus<H> {
         &self.report
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -194,17 +224,30 @@ impl<H: Hasher> Letus<H> {
 
     /// Its pages; none begins at `end` or after it.
     pub(crate) fn view(&self, end: Location) -> View<'_, H> {
-        View { cache: &self.cache, stream: &self.pages, end, hasher: std::marker::PhantomData }
+        View {
+            cache: &self.cache,
+            stream: &self.pages,
+            end,
+            keeps: true,
+            hasher: std::marker::PhantomData,
+        }
     }
 
-    /// The newest commit, and that of a version.
-    fn at(&self, version: Version) -> Result<(CommitRecord, CommitRecord), StoreError> {
-        let tip = self.tip();
-        match tip {
-            Some(tip) if version == tip.version => Ok((tip, tip)),
-            Some(tip) if version < tip.version => Ok((tip, self.commits.read(version)?)),
-            _ => Err(StoreError::Version { asked: version, latest: tip.map(|tip| tip.version) }),
+    /// The commit of a version.
+    pub(crate) fn record(&self, version: Version) -> Result<CommitRecord, StoreError> {
+        match self.tip() {
+            Some(tip) if version == tip.version => Ok(tip),
+            Some(tip) if version < tip.version => self.commits.read(version),
+            tip => Err(StoreError::Version { asked: version, latest: tip.map(|tip| tip.version) }),
         }
+    }
+
+    /// Keeps a version for a read; the newest commit, and that of the version.
+    fn at(&self, version: Version) -> Result<(Pin<'_>, CommitRecord, CommitRecord), StoreError> {
+        let asked = StoreError::Version { asked: version, latest: None };
+        let pin = self.pin(version)?;
+        let tip = self.tip().ok_or(asked)?;
+        Ok((pin, tip, self.record(version)?))
     }
 
     /// What `each` makes of the value record at a place.
@@ -244,7 +287,7 @@ impl<H: Hasher> Letus<H> {
     /// # Errors
     /// If the version is not there or the store is corrupt.
     pub fn prove_at(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
-        let (tip, record) = self.at(version)?;
+        let (_pin, tip, record) = self.at(version)?;
         let later = if tip.version == version {
             None
         } else {
@@ -285,16 +328,12 @@ impl<H: Hasher> Letus<H> {
     }
 }
 
-/// Checks a commit's frames against its record, and gives `each` its values' records.
-fn check_frames(
-    values: &Stream,
-    pages: &Stream,
-    record: &CommitRecord,
-    each: &mut impl FnMut(Location, &[u8]) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+/// Checks a commit's frames against its record.
+fn check_frames(values: &Stream, pages: &Stream, record: &CommitRecord) -> Result<(), StoreError> {
+    let mut all = |_: Location, _: &[u8]| Ok(());
     let found = [
-        values.records(record.values_start, record.values_end, each)?,
-        pages.records(record.pages_start, record.pages_end, &mut |_, _| Ok(()))?,
+        values.records(record.values_start, record.values_end, &mut all)?,
+        pages.records(record.pages_start, record.pages_end, &mut all)?,
     ];
     if found == record.digests {
         return Ok(());
@@ -358,14 +397,14 @@ impl<H: Hasher> Store for Letus<H> {
     }
 
     fn newest(&self, version: Version, key: &[u8]) -> Result<Option<Change>, StoreError> {
-        let (tip, record) = self.at(version)?;
+        let (_pin, tip, record) = self.at(version)?;
         let at = self.newest_at(&tip, &record, key)?;
         let change = |record: ValueRecord<'_>| (record.version, record.value.map(<[u8]>::to_vec));
         at.map(|at| self.value(&tip, at, change)).transpose()
     }
 
     fn prove(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
-        let (tip, record) = self.at(version)?;
+        let (_pin, tip, record) = self.at(version)?;
         self.proof(&tip, &record, key, None)
     }
 
@@ -376,8 +415,12 @@ impl<H: Hasher> Store for Letus<H> {
         each: &mut EachChange<'_>,
     ) -> Result<(), StoreError> {
         self.at(to)?;
+        if from > to {
+            return Ok(());
+        }
+        let _pin = self.pin(from)?;
         for version in from..=to {
-            let (_, record) = self.at(version)?;
+            let record = self.record(version)?;
             let mut changed = BTreeMap::new();
             self.values.records(record.values_start, record.values_end, &mut |at, body| {
                 let ValueRecord { key, value, .. } = ValueRecord::decode(at, body)?;
@@ -397,14 +440,18 @@ impl<H: Hasher> Store for Letus<H> {
         prefix: &[u8],
         each: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), StoreError> {
-        let (tip, record) = self.at(version)?;
+        let (_pin, tip, record) = self.at(version)?;
         let mut found = BTreeMap::new();
-        index::walk(&self.view(tip.pages_end), record.root_page, &mut |entry| {
-            self.value(&tip, entry.at, |ValueRecord { key, value, .. }| {
-                if let (true, Some(value)) = (key.starts_with(prefix), value) {
-                    found.insert(key.to_vec(), value.to_vec());
-                }
-            })
+        index::visit(&self.view(tip.pages_end), record.root_page, &mut |loaded| {
+            let Page::Leaf(page) = &loaded.page else { return Ok(()) };
+            for entry in page.entries.iter().filter(|entry| entry.value.is_some()) {
+                self.value(&tip, entry.at, |ValueRecord { key, value, .. }| {
+                    if let (true, Some(value)) = (key.starts_with(prefix), value) {
+                        found.insert(key.to_vec(), value.to_vec());
+                    }
+                })?;
+            }
+            Ok(())
         })?;
         for (key, value) in &found {
             each(key, value);

@@ -27,7 +27,9 @@ mod manifest;
 pub mod page;
 pub mod page_record;
 pub mod proof;
+pub mod prune;
 pub mod range;
+mod segment;
 pub mod sim;
 pub mod stream;
 pub mod tree;
@@ -176,6 +178,14 @@ pub enum StoreError {
         asked: Version,
         /// The latest version.
         latest: Option<Version>,
+    },
+    /// A read of a version that was given up.
+    #[error("version {asked} was pruned: the oldest is {oldest}")]
+    Pruned {
+        /// The asked version.
+        asked: Version,
+        /// The oldest version.
+        oldest: Version,
     },
     /// A key or value above its limit.
     #[error("{what} of {bytes} bytes exceeds {max}")]

@@ -297,6 +297,15 @@ fn decode(body: &[u8], prefix: &Path) -> Read<Record> {
     if fields.0.is_empty() { Ok(record) } else { Err("trailing bytes") }
 }
 
+/// The record before a delta; none if the body is no delta's.
+pub(crate) fn previous(body: &[u8]) -> Option<Location> {
+    let mut fields = Fields(body);
+    let tag = fields.byte().ok()?;
+    fields.varint().ok()?;
+    let delta = tag == LEAF_DELTA || tag == INDEX_DELTA;
+    delta.then(|| fields.links().ok()).flatten().map(|links| links.newest)
+}
+
 /// A delta's changes to the page before it; none if that lacks an entry.
 fn leaf_changes(page: &LeafPage, raw: Vec<RawChange>) -> Option<Vec<LeafChange>> {
     raw.into_iter()

@@ -25,10 +25,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
-use crate::disk::{Disk, DiskFile, Mode, failed};
+use crate::disk::{Disk, Mode, failed};
 use crate::location::{Location, SEGMENT_BYTES_MAX};
+use crate::segment::Segment;
 use crate::{StoreError, Version};
 
 const MAGIC: [u8; 4] = *b"LTSF";
@@ -57,14 +58,15 @@ impl Kind {
         }
     }
 
-    fn tag(self) -> u8 {
+    pub(crate) fn tag(self) -> u8 {
         match self {
             Self::Values => 1,
             Self::Pages => 2,
         }
     }
 
-    fn file(self, segment: u32, generation: u32) -> String {
+    /// The file of a segment.
+    pub(crate) fn file(self, segment: u32, generation: u32) -> String {
         format!("{}-{segment:07}.{generation}", self.name())
     }
 }
@@ -238,6 +240,13 @@ fn body(kind: Kind, at: Location, bytes: &[u8]) -> Result<Option<&[u8]>, StoreEr
     Ok(Some(body))
 }
 
+/// The record that starts with `bytes` and has this body.
+fn raw<'a>(bytes: &'a [u8], body: &[u8]) -> &'a [u8] {
+    let mut length = Vec::with_capacity(5);
+    put_varint(&mut length, body.len() as u64);
+    bytes.get(..length.len() + body.len() + 4).unwrap_or_default()
+}
+
 /// Payload bytes of the frame that starts with `bytes`, and the header's checksum; none if it is
 /// no frame of this place.
 fn frame(kind: Kind, at: Location, bytes: &[u8]) -> Option<(usize, [u8; 4])> {
@@ -255,54 +264,98 @@ fn frame(kind: Kind, at: Location, bytes: &[u8]) -> Option<(usize, [u8; 4])> {
     sound.then(|| number(20)).flatten().map(|bytes| (bytes as usize, *crc))
 }
 
+/// Generation of a segment that is no longer there.
+pub const DROPPED: u32 = u32::MAX;
+
+/// Generations of the segments that are not as they were written.
+pub type Generations = BTreeMap<u32, u32>;
+
 /// The segments of a stream.
 pub struct Stream {
     disk: Arc<dyn Disk>,
-    kind: Kind,
-    files: RwLock<BTreeMap<u32, Arc<dyn DiskFile>>>,
+    pub(crate) kind: Kind,
+    segments: RwLock<Segments>,
+}
+
+struct Segments {
+    generations: Generations,
+    open: BTreeMap<u32, Arc<Segment>>,
 }
 
 impl Stream {
     /// The stream on a disk; its files are opened when they are needed.
-    pub fn new(disk: Arc<dyn Disk>, kind: Kind) -> Self {
-        Self { disk, kind, files: RwLock::default() }
+    pub fn new(disk: Arc<dyn Disk>, kind: Kind, generations: Generations) -> Self {
+        Self { disk, kind, segments: RwLock::new(Segments { generations, open: BTreeMap::new() }) }
     }
 
-    /// Deletes the segments after the one in which the stream ends; all if it has no end.
-    pub fn delete_after(
-        disk: &dyn Disk,
-        kind: Kind,
-        end: Option<Location>,
-    ) -> Result<(), StoreError> {
-        for name in disk.list().map_err(failed(kind.name()))? {
-            let number = name.strip_prefix(kind.name()).and_then(|rest| rest.strip_prefix('-'));
-            let number = number.and_then(|rest| rest.split_once('.')?.0.parse::<u32>().ok());
-            if number.is_some_and(|number| end.is_none_or(|end| number > end.segment())) {
-                disk.unlink(&name).map_err(failed(&name))?;
+    /// The stream's files: name, segment, generation.
+    pub(crate) fn files(&self) -> Result<Vec<(String, u32, u32)>, StoreError> {
+        let names = self.disk.list().map_err(failed(self.kind.name()))?;
+        let parse = |name: String| {
+            let number = name.strip_prefix(self.kind.name())?.strip_prefix('-')?;
+            let (segment, generation) = number.split_once('.')?;
+            let (segment, generation) = (segment.parse().ok()?, generation.parse().ok()?);
+            Some((name, segment, generation))
+        };
+        Ok(names.into_iter().filter_map(parse).collect())
+    }
+
+    /// Deletes the files of the segments and generations that are `old`; how many bytes went.
+    pub(crate) fn delete(&self, old: impl Fn(u32, u32) -> bool) -> Result<u64, StoreError> {
+        let mut bytes = 0;
+        for (name, segment, generation) in self.files()? {
+            if old(segment, generation) {
+                let file = self.disk.open(&name, Mode::Read).map_err(failed(&name))?;
+                bytes += file.len().map_err(failed(&name))?;
+                self.disk.unlink(&name).map_err(failed(&name))?;
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 
     fn failed(&self, segment: u32, error: io::Error) -> StoreError {
-        failed(&self.kind.file(segment, 0))(error)
+        failed(&self.kind.file(segment, self.generation(segment)))(error)
     }
 
-    fn file(&self, segment: u32) -> Result<Arc<dyn DiskFile>, StoreError> {
-        let cached = self.files.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(file) = cached.get(&segment) {
-            return Ok(Arc::clone(file));
+    fn segments(&self) -> RwLockWriteGuard<'_, Segments> {
+        self.segments.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Which generation of a segment is in force.
+    pub(crate) fn generation(&self, segment: u32) -> u32 {
+        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+        segments.generations.get(&segment).copied().unwrap_or_default()
+    }
+
+    /// Generations of the segments that are not as they were written.
+    pub(crate) fn generations(&self) -> Generations {
+        self.segments.read().unwrap_or_else(PoisonError::into_inner).generations.clone()
+    }
+
+    /// Puts other generations in force. Who reads a segment reads on in the file that he has.
+    pub(crate) fn switch(&self, generations: Generations) {
+        let mut segments = self.segments();
+        let Segments { generations: before, open } = &mut *segments;
+        open.retain(|segment, _| before.get(segment) == generations.get(segment));
+        *before = generations;
+    }
+
+    pub(crate) fn segment(&self, number: u32) -> Result<Arc<Segment>, StoreError> {
+        let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(segment) = segments.open.get(&number) {
+            return Ok(Arc::clone(segment));
         }
-        drop(cached);
-        let opened = self.disk.open(&self.kind.file(segment, 0), Mode::Write);
-        let file = opened.map_err(|error| self.failed(segment, error))?;
-        self.keep(segment, &file);
-        Ok(file)
-    }
-
-    fn keep(&self, segment: u32, file: &Arc<dyn DiskFile>) {
-        let mut files = self.files.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        files.insert(segment, Arc::clone(file));
+        drop(segments);
+        // Opened under the lock, so that no other generation comes into force meanwhile.
+        let mut segments = self.segments();
+        let generation = segments.generations.get(&number).copied().unwrap_or_default();
+        if generation == DROPPED {
+            let name = self.kind.name();
+            return Err(StoreError::Corrupt(format!("{name}: segment {number} was pruned")));
+        }
+        let segment = Arc::new(Segment::open(&*self.disk, self.kind, number, generation)?);
+        segments.open.insert(number, Arc::clone(&segment));
+        Ok(segment)
     }
 
     /// Writes and syncs a commit's frames; true if there are new names, which are not yet durable.
@@ -314,10 +367,11 @@ impl Stream {
                 created = true;
                 let opened = self.disk.open(&self.kind.file(piece.segment, 0), Mode::Create);
                 let file = opened.map_err(fail)?;
-                self.keep(piece.segment, &file);
+                let segment = Arc::new(Segment::plain(Arc::clone(&file)));
+                self.segments().open.insert(piece.segment, segment);
                 file
             } else {
-                self.file(piece.segment)?
+                Arc::clone(&self.segment(piece.segment)?.file)
             };
             file.write_at(u64::from(piece.offset), &piece.bytes).map_err(fail)?;
             file.sync().map_err(fail)?;
@@ -339,7 +393,7 @@ impl Stream {
         let (mut from, mut digest) = (start, 0);
         while from < end {
             let segment = from.segment();
-            let file = self.file(segment)?;
+            let file = Arc::clone(&self.segment(segment)?.file);
             let fail = |error: io::Error| self.failed(segment, error);
             let len = file.len().map_err(fail)?.min(SEGMENT_BYTES_MAX.into()) as u32;
             let to = if segment == end.segment() { end.offset().min(len) } else { len };
@@ -376,9 +430,7 @@ impl Stream {
                 let at = Location::new(start.segment(), offset).unwrap_or(start);
                 let record = body(self.kind, at, own)?.ok_or_else(|| corrupt("a torn record"))?;
                 each(at, record)?;
-                let mut length = Vec::with_capacity(5);
-                put_varint(&mut length, record.len() as u64);
-                own = own.get(length.len() + record.len() + 4..).unwrap_or_default();
+                own = own.get(raw(own, record).len()..).unwrap_or_default();
             }
             rest = after;
         }
@@ -392,27 +444,37 @@ impl Stream {
         end: Location,
         each: impl FnOnce(&[u8]) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.with_raw(at, end, |body, _| each(body))
+    }
+
+    /// Gives `each` the body of the record at a place before `end`, and all of the record.
+    pub(crate) fn with_raw<T>(
+        &self,
+        at: Location,
+        end: Location,
+        each: impl FnOnce(&[u8], &[u8]) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let corrupt = |what: &str| {
             StoreError::Corrupt(format!("{} record at {at:?}: {what}", self.kind.name()))
         };
         if at >= end {
             return Err(corrupt("it is beyond the end"));
         }
-        let file = self.file(at.segment())?;
+        let segment = self.segment(at.segment())?;
         let fail = |error: io::Error| self.failed(at.segment(), error);
-        let offset = u64::from(at.offset());
-        // What is before `end` is there; the length of an older segment must be asked for.
-        let there = if at.segment() == end.segment() {
+        let place = segment.place(at.offset()).ok_or_else(|| corrupt("it was pruned"))?;
+        let offset = u64::from(place);
+        // What is before `end` is there; an older segment's length must be asked for.
+        let there = if at.segment() == end.segment() && !segment.is_compacted() {
             end.offset() - at.offset()
         } else {
-            let len = file.len().map_err(fail)?.min(SEGMENT_BYTES_MAX.into());
-            len.saturating_sub(offset) as u32
+            segment.sealed_len().map_err(fail)?.saturating_sub(place)
         } as usize;
         let mut first = [0; FIRST_READ];
         let first = &mut first[..FIRST_READ.min(there)];
-        file.read_at(offset, first).map_err(fail)?;
+        segment.file.read_at(offset, first).map_err(fail)?;
         if let Some(body) = body(self.kind, at, first)? {
-            return each(body);
+            return each(body, raw(first, body));
         }
         let mut head = &first[..];
         let length = take_varint(&mut head).and_then(|length| usize::try_from(length).ok());
@@ -420,8 +482,9 @@ impl Stream {
         let whole =
             whole.filter(|whole| *whole <= there).ok_or_else(|| corrupt("it ends early"))?;
         let mut bytes = vec![0; whole];
-        file.read_at(offset, &mut bytes).map_err(fail)?;
-        each(body(self.kind, at, &bytes)?.ok_or_else(|| corrupt("it ends early"))?)
+        segment.file.read_at(offset, &mut bytes).map_err(fail)?;
+        let body = body(self.kind, at, &bytes)?.ok_or_else(|| corrupt("it ends early"))?;
+        each(body, raw(&bytes, body))
     }
 
     /// The body of the record at a place before `end`.

@@ -27,6 +27,8 @@ pub struct BaseRule {
     pub ratio: u64,
     /// When it has so many deltas.
     pub deltas: u64,
+    /// The new base is without the tombstones before this place, which no kept version needs.
+    pub floor: Location,
 }
 
 /// A key's new entry.
@@ -164,26 +166,36 @@ impl NewChild {
     }
 }
 
+/// What one thread works with.
+#[derive(Default)]
+struct Work {
+    forest: Forest,
+    /// Newest records of the pages that it has replaced.
+    replaced: Vec<Location>,
+}
+
 /// What all of a commit's pages share.
 struct Maker<'a, P> {
     pages: &'a P,
+    rule: BaseRule,
 }
 
-/// The pages of the next version; `root` is this one's root page, none in an empty store. Changes
-/// ascend by path.
+/// The pages of the next version, and the newest records of those that they replace; `root` is
+/// this one's root page, none in an empty store. Changes ascend by path.
 pub fn apply<H: Hasher>(
     pages: &impl Pages,
     root: Option<Location>,
     changes: &[Change],
+    rule: BaseRule,
     workers: usize,
-) -> Result<NewIndex, StoreError> {
+) -> Result<(NewIndex, Vec<Location>), StoreError> {
     let from = root.map(|at| pages.page(at, &[0; 32])).transpose()?;
     let empty = IndexPage::empty(0);
     let page = match (&from, root) {
         (Some(loaded), Some(at)) => index_at(loaded, at, 0)?,
         _ => &empty,
     };
-    let maker = Maker { pages };
+    let maker = Maker { pages, rule };
     let jobs: Vec<Job<'_>> = jobs(page, changes).collect();
     // Contiguous parts of the children, each with about the same number of changes.
     let part = changes.len().div_ceil(workers.max(1)).max(1);
@@ -198,25 +210,32 @@ pub fn apply<H: Hasher>(
         }
     }
     parts.push(rest);
-    let work = |jobs: &[Job<'_>]| {
-        maker.children::<H>(&mut Forest::default(), 0, &[0; 32], jobs.iter().copied())
+    let make = |jobs: &[Job<'_>]| {
+        let mut work = Work::default();
+        let children = maker.children::<H>(&mut work, 0, &[0; 32], jobs.iter().copied());
+        children.map(|children| (children, work.replaced))
     };
-    let made: Vec<Result<Vec<NewChild>, StoreError>> = std::thread::scope(|scope| {
-        let work = &work;
+    let made: Vec<Result<_, StoreError>> = std::thread::scope(|scope| {
+        let make = &make;
         let others = parts.iter().skip(1);
-        let threads: Vec<_> = others.map(|jobs| scope.spawn(move || work(jobs))).collect();
-        let first = parts.first().map_or(Ok(Vec::new()), |jobs| work(jobs));
+        let threads: Vec<_> = others.map(|jobs| scope.spawn(move || make(jobs))).collect();
+        let first = parts.first().map(|jobs| make(jobs));
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        std::iter::once(first).chain(threads.into_iter().map(join)).collect()
+        first.into_iter().chain(threads.into_iter().map(join)).collect()
     });
     let mut children = Vec::with_capacity(page.children.len());
+    let mut work = Work::default();
+    work.replaced.extend(root);
     for made in made {
-        children.extend(made?);
+        let (part, replaced) = made?;
+        children.extend(part);
+        work.replaced.extend(replaced);
     }
-    let children = maker.merge(0, &[0; 32], children)?;
-    Ok(NewIndex::new::<H>(&mut Forest::default(), 0, children, from))
+    let children = maker.merge(&mut work, 0, &[0; 32], children)?;
+    let root = NewIndex::new::<H>(&mut work.forest, 0, children, from);
+    Ok((root, work.replaced))
 }
 
 /// A child with the changes below it.
@@ -234,7 +253,7 @@ fn jobs<'a>(page: &'a IndexPage, mut changes: &'a [Change]) -> impl Iterator<Ite
 impl<P: Pages> Maker<'_, P> {
     fn children<'j, H: Hasher>(
         &self,
-        forest: &mut Forest,
+        work: &mut Work,
         depth: u8,
         prefix: &Path,
         jobs: impl Iterator<Item = Job<'j>>,
@@ -246,16 +265,17 @@ impl<P: Pages> Maker<'_, P> {
                 continue;
             }
             let prefix = prefix_of(prefix, depth, child.slot);
+            work.replaced.extend(child.record.map(|(_, at)| at));
             match (child.kind, child.record) {
                 (Kind::Index, Some((_, at))) => {
                     let below = (child.slot, at, depth + 1);
-                    out.push(self.index::<H>(forest, below, &prefix, changes)?);
+                    out.push(self.index::<H>(work, below, &prefix, changes)?);
                 }
                 (Kind::Index, None) => return Err(no_index(Location::default())),
                 (Kind::Leaf(_), record) => {
                     let from = record.map(|(_, at)| self.pages.page(at, &prefix)).transpose()?;
-                    let leaf = changed_leaf(from, record, changes)?;
-                    place::<H>(forest, &mut out, depth, (child.slot, child.bits), leaf)
+                    let leaf = changed_leaf(from, record, changes, self.rule)?;
+                    place::<H>(&mut work.forest, &mut out, depth, (child.slot, child.bits), leaf)
                         .ok_or_else(|| no_leaf(record.map(|(_, at)| at).unwrap_or_default()))?;
                 }
             }
@@ -265,29 +285,30 @@ impl<P: Pages> Maker<'_, P> {
 
     fn index<H: Hasher>(
         &self,
-        forest: &mut Forest,
+        work: &mut Work,
         (slot, at, depth): (u8, Location, u8),
         prefix: &Path,
         changes: &[Change],
     ) -> Result<NewChild, StoreError> {
         let from = self.pages.page(at, prefix)?;
         let page = index_at(&from, at, depth)?;
-        let children = self.children::<H>(forest, depth, prefix, jobs(page, changes))?;
-        let mut children = self.merge(depth, prefix, children)?;
+        let children = self.children::<H>(work, depth, prefix, jobs(page, changes))?;
+        let mut children = self.merge(work, depth, prefix, children)?;
         // A page with one leaf page is that leaf page.
         if let [only] = &children[..]
             && only.entries().is_some()
             && let Some(only) = children.pop()
         {
-            let page = self.entries(depth, prefix, only)?;
+            let page = self.entries(work, depth, prefix, only)?;
             return Ok(NewChild::leaf(slot, 0, NewLeaf::Whole(page)));
         }
-        Ok(NewChild::index(slot, NewIndex::new::<H>(forest, depth, children, Some(from))))
+        Ok(NewChild::index(slot, NewIndex::new::<H>(&mut work.forest, depth, children, Some(from))))
     }
 
     /// Joins neighbouring leaf pages that have become small.
     fn merge(
         &self,
+        work: &mut Work,
         depth: u8,
         prefix: &Path,
         children: Vec<NewChild>,
@@ -304,8 +325,8 @@ impl<P: Pages> Maker<'_, P> {
                 }
                 let (Some(right), Some(left)) = (out.pop(), out.pop()) else { break };
                 let (slot, bits) = (left.slot, left.bits + 1);
-                let mut page = self.entries(depth, prefix, left)?;
-                page.entries.extend(self.entries(depth, prefix, right)?.entries);
+                let mut page = self.entries(work, depth, prefix, left)?;
+                page.entries.extend(self.entries(work, depth, prefix, right)?.entries);
                 out.push(NewChild::leaf(slot, bits, NewLeaf::Whole(page)));
             }
         }
@@ -313,10 +334,17 @@ impl<P: Pages> Maker<'_, P> {
     }
 
     /// The entries of a child that is a leaf page.
-    fn entries(&self, depth: u8, prefix: &Path, child: NewChild) -> Result<LeafPage, StoreError> {
+    fn entries(
+        &self,
+        work: &mut Work,
+        depth: u8,
+        prefix: &Path,
+        child: NewChild,
+    ) -> Result<LeafPage, StoreError> {
         match child.what {
             What::Leaf(leaf) => leaf.page().ok_or_else(|| no_leaf(Location::default())),
             What::Kept(Child { record: Some((_, at)), slot, .. }) => {
+                work.replaced.push(at);
                 let loaded = self.pages.page(at, &prefix_of(prefix, depth, slot))?;
                 leaf_at(&loaded, at).cloned()
             }
@@ -329,6 +357,7 @@ fn changed_leaf(
     from: Option<Arc<Loaded>>,
     record: Option<(Version, Location)>,
     changes: &[Change],
+    rule: BaseRule,
 ) -> Result<NewLeaf, StoreError> {
     let Some((from, (_, at))) = from.zip(record) else {
         let entries = changes.iter().map(|change| change.entry).collect();
@@ -343,7 +372,14 @@ fn changed_leaf(
             None => LeafChange::Insert(change.entry),
         })
         .collect();
-    Ok(NewLeaf::Changed(from, changes, count))
+    let delta = count <= ENTRIES_MAX && may_delta(&from.links, rule);
+    let leaf = NewLeaf::Changed(from, changes, count);
+    if delta {
+        return Ok(leaf);
+    }
+    let mut page = leaf.page().ok_or_else(|| no_leaf(at))?;
+    page.entries.retain(|entry| entry.value.is_some() || entry.at >= rule.floor);
+    Ok(NewLeaf::Whole(page))
 }
 
 /// Puts a leaf page into its run, split until every part is small enough; none if its changes do
@@ -384,14 +420,8 @@ pub enum Made {
     Changed(Arc<Loaded>, Vec<LeafChange>, Links),
 }
 
-/// What writing the pages of a commit gives.
-#[derive(Default)]
-pub struct Written {
-    /// New pages by their newest record.
-    pub made: Vec<(Location, Made)>,
-    /// Newest records of pages that are no longer of the newest version.
-    pub replaced: Vec<Location>,
-}
+/// New pages by their newest record.
+pub type Written = Vec<(Location, Made)>;
 
 impl Made {
     /// The page; none if the changes do not fit it. Its version before is no longer in the cache.
@@ -487,9 +517,8 @@ impl NewIndex {
             }
             None => append(appender, |out| index_base(out, version, &page), None)?,
         };
-        written.replaced.extend(from.map(|links| links.newest));
         let loaded = Loaded { page: Page::Index(page), links };
-        written.made.push((links.newest, Made::Page(Arc::new(loaded))));
+        written.push((links.newest, Made::Page(Arc::new(loaded))));
         Ok(links.newest)
     }
 }
@@ -503,11 +532,6 @@ impl NewLeaf {
         rule: BaseRule,
         written: &mut Written,
     ) -> Result<Location, StoreError> {
-        let from = match &self {
-            Self::Changed(from, ..) => Some(from.links),
-            Self::Whole(_) => None,
-        };
-        written.replaced.extend(from.map(|links| links.newest));
         let (links, made) = match self {
             Self::Changed(from, changes, _) if may_delta(&from.links, rule) => {
                 let delta = |out: &mut _| leaf_delta(out, version, &from.links, skip, &changes);
@@ -520,7 +544,7 @@ impl NewLeaf {
                 (links, Made::Page(Arc::new(Loaded { page: Page::Leaf(page), links })))
             }
         };
-        written.made.push((links.newest, made));
+        written.push((links.newest, made));
         Ok(links.newest)
     }
 }

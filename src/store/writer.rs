@@ -26,7 +26,8 @@ pub(crate) struct Pending {
     nodes: Vec<Hash>,
     values: Vec<Piece>,
     pages: Vec<Piece>,
-    written: Written,
+    made: Written,
+    replaced: Vec<Location>,
 }
 
 pub(crate) struct Writer {
@@ -35,6 +36,8 @@ pub(crate) struct Writer {
     pub(crate) poisoned: bool,
     /// Where the next frames go, if the last commit is of an earlier incarnation.
     pub(crate) fresh: Option<(Location, Location)>,
+    /// Values before it may be pruned, but the newest of each key.
+    pub(crate) floor: Location,
 }
 
 /// What a key had before a commit.
@@ -83,7 +86,7 @@ impl<H: Hasher> Letus<H> {
     /// What each path had before, in their order.
     fn before(
         &self,
-        tip: &CommitRecord,
+        (tip, floor): (&CommitRecord, Location),
         paths: &[Path],
     ) -> Result<Vec<Option<Before>>, StoreError> {
         let mut found = Vec::with_capacity(paths.len());
@@ -95,7 +98,7 @@ impl<H: Hasher> Letus<H> {
                         Some(chain) => chain,
                         None => self.value(tip, entry.at, Chain::of)?,
                     };
-                    let next_jump = self.next_jump(tip, entry.at, &chain)?;
+                    let next_jump = self.next_jump((tip, floor), entry.at, &chain)?;
                     Some(Before { number, entry: *entry, chain, next_jump })
                 }
             });
@@ -107,7 +110,7 @@ impl<H: Hasher> Letus<H> {
     /// Where the record after the one at `at`, which is chained so, jumps to.
     fn next_jump(
         &self,
-        tip: &CommitRecord,
+        (tip, floor): (&CommitRecord, Location),
         at: Location,
         chain: &Chain,
     ) -> Result<Option<Location>, StoreError> {
@@ -117,6 +120,8 @@ impl<H: Hasher> Letus<H> {
             (width, _) if width == length => Ok(None),
             // Two neighbours of the same width become one.
             (_, Some(_)) if chain.below.is_some() => Ok(chain.below),
+            // Nobody goes there any more, so any place of before serves.
+            (_, Some(jump)) if jump < floor => Ok(Some(jump)),
             (_, Some(jump)) => self.value(tip, jump, |record| record.jump),
             (_, None) => Err(StoreError::Corrupt(format!("values record at {at:?}: no jump"))),
         }
@@ -149,7 +154,9 @@ impl<H: Hasher> Letus<H> {
         let hashed = self.hashed(batch)?;
         let paths: Vec<Path> = hashed.iter().map(|write| write.path).collect();
         let before = match &tip {
-            Some(tip) => in_parts(&paths, self.options.workers, |part| self.before(tip, part))?,
+            Some(tip) => in_parts(&paths, self.options.workers, |part| {
+                self.before((tip, writer.floor), part)
+            })?,
             None => vec![None; paths.len()],
         };
         let (values_end, pages_end) = match (&tip, writer.fresh) {
@@ -164,19 +171,22 @@ impl<H: Hasher> Letus<H> {
         let (values, values_end_new, values_digest) = values.finish();
 
         let mut pages = appender(Kind::Pages, pages_end);
-        let mut written = Written::default();
+        let (mut made, mut replaced) = (Written::new(), Vec::new());
         let (root, root_page) = match &tip {
             Some(tip) if changes.is_empty() => (tip.root, tip.root_page),
             _ => {
                 let view = self.view(tip.map(|tip| tip.pages_end).unwrap_or_default());
                 let root = tip.map(|tip| tip.root_page);
-                let index = update::apply::<H>(&view, root, &changes, self.options.workers)?;
-                let sub = index.sub();
                 let rule = BaseRule {
                     ratio: self.options.base_ratio.into(),
                     deltas: self.options.deltas_max.into(),
+                    floor: writer.floor,
                 };
-                let at = index.write(&mut pages, version, rule, &mut written)?;
+                let workers = self.options.workers;
+                let index;
+                (index, replaced) = update::apply::<H>(&view, root, &changes, rule, workers)?;
+                let sub = index.sub();
+                let at = index.write(&mut pages, version, rule, &mut made)?;
                 (sub.hash(), at)
             }
         };
@@ -205,7 +215,7 @@ impl<H: Hasher> Letus<H> {
             digests: [values_digest, pages_digest],
             before: writer.log.last(),
         };
-        Ok(Pending { record, range, nodes, values, pages, written })
+        Ok(Pending { record, range, nodes, values, pages, made, replaced })
     }
 
     /// Makes a commit durable, then visible.
@@ -225,8 +235,8 @@ impl<H: Hasher> Letus<H> {
         writer.log.append(&pending.record, pending.range)?;
         writer.fresh = None;
         let mut cache = self.cache();
-        pending.written.replaced.into_iter().for_each(|at| cache.remove(at));
-        for (at, made) in pending.written.made {
+        pending.replaced.into_iter().for_each(|at| cache.remove(at));
+        for (at, made) in pending.made {
             if let Some(page) = made.page() {
                 cache.put(at, page);
             }

@@ -77,7 +77,7 @@ pub fn step(store: &Letus, version: u64, batch: &[Write]) -> Commitment {
 }
 
 /// Every fact of a version about some keys.
-fn check(store: &Letus, version: u64, commitment: Commitment, model: &Model, keys: &[u32]) {
+pub fn check(store: &Letus, version: u64, commitment: Commitment, model: &Model, keys: &[u32]) {
     assert_eq!(root_at(store, version), naive_root(model), "version {version}");
     let newest = store.latest().unwrap().1;
     for key in keys {

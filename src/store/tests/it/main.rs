@@ -9,5 +9,6 @@ mod disks;
 mod faults;
 mod letus;
 mod opening;
+mod prune;
 mod streams;
 mod tree;

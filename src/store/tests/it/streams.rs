@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plasma_store::disk::{Disk, Mode};
 use plasma_store::location::Location;
 use plasma_store::sim::{Fault, SimDisk};
-use plasma_store::stream::{Appender, Kind, Stream, read_pending};
+use plasma_store::stream::{Appender, Generations, Kind, Stream, read_pending};
 
 const KINDS: [Kind; 2] = [Kind::Values, Kind::Pages];
 
@@ -40,13 +40,13 @@ fn write(stream: &Stream, kind: Kind, end: Location) -> (Vec<(Location, Vec<u8>)
 fn records_are_read_where_they_were_written() {
     for kind in KINDS {
         let disk = SimDisk::new();
-        let stream = Stream::new(Arc::new(disk.clone()), kind);
+        let stream = Stream::new(Arc::new(disk.clone()), kind, Generations::new());
         let (mut records, end) = write(&stream, kind, start());
         let (more, end) = write(&stream, kind, end);
         records.extend(more);
         assert!(end.segment() > 3);
         assert!(records.is_sorted());
-        let again = Stream::new(Arc::new(disk.clone()), kind);
+        let again = Stream::new(Arc::new(disk.clone()), kind, Generations::new());
         for (at, body) in &records {
             assert_eq!(&again.read(*at, end).unwrap(), body);
         }
@@ -66,7 +66,7 @@ fn records_are_read_where_they_were_written() {
 #[test]
 fn no_flipped_bit_is_read() {
     let disk = SimDisk::new();
-    let stream = Stream::new(Arc::new(disk.clone()), Kind::Values);
+    let stream = Stream::new(Arc::new(disk.clone()), Kind::Values, Generations::new());
     let mut appender = Appender::new(Kind::Values, 1, 1 << 20, start());
     appender.frame(1, 0);
     let at = appender.record(b"what is written").unwrap();
@@ -80,16 +80,16 @@ fn no_flipped_bit_is_read() {
             let mut bad = good.clone();
             bad[byte] ^= 1 << bit;
             disk.damage(name, bad);
-            let stream = Stream::new(Arc::new(disk.clone()), Kind::Values);
+            let stream = Stream::new(Arc::new(disk.clone()), Kind::Values, Generations::new());
             assert!(stream.read(at, end).is_err(), "bit {bit} of byte {byte}");
         }
     }
     disk.damage(name, good);
-    let stream = Stream::new(Arc::new(disk.clone()), Kind::Values);
+    let stream = Stream::new(Arc::new(disk.clone()), Kind::Values, Generations::new());
     assert_eq!(stream.read(at, end).unwrap(), b"what is written");
     disk.inject(1, Fault::FlipBit);
     assert!(stream.read(at, end).is_err(), "a bit that the disk flips");
-    let pages = Stream::new(Arc::new(disk.clone()), Kind::Pages);
+    let pages = Stream::new(Arc::new(disk.clone()), Kind::Pages, Generations::new());
     disk.damage("pages-0000000.0", disk.bytes(name).unwrap());
     assert!(pages.read(at, end).is_err(), "the other stream's bytes");
     assert!(stream.read(Location::new(0, at.offset() + 1).unwrap(), end).is_err());
@@ -100,7 +100,7 @@ fn a_write_that_fails_is_reported() {
     for (call, fault) in [(1, Fault::Error), (2, Fault::Error), (2, Fault::Full), (3, Fault::Error)]
     {
         let disk = SimDisk::new();
-        let stream = Stream::new(Arc::new(disk.clone()), Kind::Pages);
+        let stream = Stream::new(Arc::new(disk.clone()), Kind::Pages, Generations::new());
         let mut appender = Appender::new(Kind::Pages, 1, 1 << 20, start());
         appender.frame(1, 0);
         appender.record(b"x").unwrap();
