@@ -74,7 +74,7 @@ pub struct Letus<H: Hasher = Blake3> {
     _lock: Box<dyn Send + Sync>,
     pub(crate) values: Stream,
     pub(crate) pages: Stream,
-    commits: CommitFiles,
+    pub(crate) commits: CommitFiles,
     pub(crate) cache: Mutex<Cache>,
     pub(crate) latest: RwLock<Option<CommitRecord>>,
     writer: Mutex<Writer>,
@@ -96,22 +96,39 @@ pub(crate) struct View<'a, H> {
     cache: &'a Mutex<Cache>,
     stream: &'a Stream,
     end: Location,
-    /// Whether pages that are read go to the cache.
-    keeps: bool,
+    cached: Cached,
     hasher: std::marker::PhantomData<H>,
 }
 
-impl<H> View<'_, H> {
+/// How a view uses the cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cached {
+    /// For reads and writes.
+    Yes,
     /// For one who reads everything once.
+    Found,
+    /// For one who does not believe what is in memory.
+    No,
+}
+
+impl<H> View<'_, H> {
+    /// Does not keep what it reads.
     pub(crate) fn passing(self) -> Self {
-        Self { keeps: false, ..self }
+        Self { cached: Cached::Found, ..self }
+    }
+
+    /// Reads everything from the disk.
+    pub(crate) fn uncached(self) -> Self {
+        Self { cached: Cached::No, ..self }
     }
 }
 
 impl<H: Hasher> Pages for View<'_, H> {
     fn page(&self, newest: Location, prefix: &Path) -> Result<Arc<Loaded>, StoreError> {
         let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(page) = cache().get(newest) {
+        if self.cached != Cached::No
+            && let Some(page) = cache().get(newest)
+        {
             return Ok(page);
         }
         let page = Arc::new(load(
@@ -120,7 +137,7 @@ impl<H: Hasher> Pages for View<'_, H> {
             |at| self.stream.read(at, self.end),
             |at, what| StoreError::Corrupt(format!("pages record at {at:?}: {what}")),
         )?);
-        if self.keeps {
+        if self.cached == Cached::Yes {
             cache().put(newest, Arc::clone(&page));
         }
         Ok(page)
@@ -228,7 +245,7 @@ impl<H: Hasher> Letus<H> {
             cache: &self.cache,
             stream: &self.pages,
             end,
-            keeps: true,
+            cached: Cached::Yes,
             hasher: std::marker::PhantomData,
         }
     }
@@ -243,7 +260,10 @@ impl<H: Hasher> Letus<H> {
     }
 
     /// Keeps a version for a read; the newest commit, and that of the version.
-    fn at(&self, version: Version) -> Result<(Pin<'_>, CommitRecord, CommitRecord), StoreError> {
+    pub(crate) fn at(
+        &self,
+        version: Version,
+    ) -> Result<(Pin<'_>, CommitRecord, CommitRecord), StoreError> {
         let asked = StoreError::Version { asked: version, latest: None };
         let pin = self.pin(version)?;
         let tip = self.tip().ok_or(asked)?;
@@ -263,7 +283,7 @@ impl<H: Hasher> Letus<H> {
     /// Place of the newest record of a key at or before the version of `record`.
     ///
     /// Places ascend with versions: what is before the end of a version's values is no younger.
-    fn newest_at(
+    pub(crate) fn newest_at(
         &self,
         tip: &CommitRecord,
         record: &CommitRecord,

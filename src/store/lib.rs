@@ -13,6 +13,7 @@
 #[cfg(doctest)]
 mod readme {}
 
+mod audit;
 mod cache;
 pub mod commitment;
 pub mod commits;

@@ -131,6 +131,14 @@ impl<H: Hasher> Letus<H> {
         Ok(Pin { readers: &self.readers, version })
     }
 
+    /// Keeps the oldest version; its number.
+    pub(crate) fn pin_oldest(&self) -> (Version, Pin<'_>) {
+        let mut readers = lock(&self.readers);
+        let version = readers.oldest;
+        *readers.pinned.entry(version).or_default() += 1;
+        (version, Pin { readers: &self.readers, version })
+    }
+
     /// Gives up the versions before `asked`, or before the oldest that is being read, and gives
     /// back what only they need. Reads the index of the oldest kept version.
     ///

@@ -163,6 +163,7 @@ fn read_all(disk: &SimDisk, models: &[Model]) -> Result<Option<u64>, StoreError>
             assert_eq!(store.get(version, key)?.as_ref(), Some(value));
         }
         assert_eq!(try_root(&store, version)?, naive_root(model));
+        assert_eq!(store.audit(version)?, model.len() as u64);
     }
     Ok(Some(latest))
 }

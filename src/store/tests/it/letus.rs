@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use plasma_store::commitment::StateProof;
 use plasma_store::hash::{Blake3, Domain, Hash, Hasher};
@@ -256,6 +257,15 @@ pub fn models(batches: &[Vec<Write>]) -> Vec<Model> {
     batches.iter().map(after).collect()
 }
 
+/// Set when a thread ends, also by a panic, so that the others end too.
+pub struct Done<'a>(pub &'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// 18: readers of fixed versions beside a writer.
 #[test]
 fn readers_beside_the_writer() {
@@ -266,9 +276,10 @@ fn readers_beside_the_writer() {
     };
     let models = models(&batches);
     step(&store, 0, &batches[0]);
+    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for reader in 0..2u64 {
-            let (store, models) = (&store, &models);
+            let (store, models, done) = (&store, &models, &done);
             scope.spawn(move || {
                 let mut random = StdRng::seed_from_u64(reader);
                 loop {
@@ -278,12 +289,13 @@ fn readers_beside_the_writer() {
                     let expected = models[version as usize].get(&key[..]);
                     assert_eq!(store.get(version, &key).unwrap().as_ref(), expected);
                     assert_eq!(store.prove(version, &key).unwrap().value.as_ref(), expected);
-                    if latest == 39 {
+                    if latest == 39 || done.load(Ordering::SeqCst) {
                         break;
                     }
                 }
             });
         }
+        let _done = Done(&done);
         for version in 1..40 {
             step(&store, version, &batches[version as usize]);
         }

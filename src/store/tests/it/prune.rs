@@ -10,7 +10,7 @@ use plasma_store::{Commitment, Store, StoreError, Write};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::letus::{Model, SMALL, batch, check, models, open, step};
+use crate::letus::{Done, Model, SMALL, batch, check, models, open, step};
 
 /// Segments of a few records.
 const SHORT: Options = Options { segment_bytes: 2_048, ..SMALL };
@@ -34,6 +34,9 @@ fn check_from(store: &Letus, oldest: u64, facts: &[(Commitment, Model)]) {
             })
             .unwrap();
         assert_eq!(&scanned, model, "version {version}");
+        assert_eq!(store.audit(version).unwrap(), model.len() as u64);
+        assert_eq!(store.digest(version).unwrap(), *commitment);
+        check_history(store, version, oldest, facts);
     }
     let mut last = facts[oldest as usize].1.clone();
     if oldest < latest {
@@ -47,6 +50,31 @@ fn check_from(store: &Letus, oldest: u64, facts: &[(Commitment, Model)]) {
             .unwrap();
     }
     assert_eq!(last, facts[latest as usize].1, "changes from {oldest}");
+}
+
+/// The values of a key that the versions had, newest first, as far back as they are kept.
+fn check_history(store: &Letus, version: u64, oldest: u64, facts: &[(Commitment, Model)]) {
+    for key in [3u32, 50].map(|key| key.to_be_bytes().to_vec()) {
+        let mut seen = Vec::new();
+        store
+            .history(version, &key, &mut |v, value| seen.push((v, value.map(<[u8]>::to_vec))))
+            .unwrap();
+        let at = |version: u64| facts[version as usize].1.get(&key).cloned();
+        let before = |version: u64| version.checked_sub(1).and_then(at);
+        let mut expected: Vec<_> = (oldest + 1..=version)
+            .rev()
+            .filter(|version| at(*version) != before(*version))
+            .map(|version| (version, at(version)))
+            .collect();
+        // What the oldest version had, since whenever.
+        let first = seen.last().filter(|(version, _)| *version <= oldest).cloned();
+        match &first {
+            Some((_, value)) => assert_eq!(value, &at(oldest)),
+            None => assert_eq!(at(oldest), None),
+        }
+        expected.extend(first);
+        assert_eq!(seen, expected);
+    }
 }
 
 /// Versions of the script with their facts, on a disk of their own.
@@ -186,6 +214,7 @@ fn readers_beside_writer_and_pruner() {
             });
         }
         let (store, done) = (&store, &done);
+        let writing = Done(done);
         scope.spawn(move || {
             while !done.load(Ordering::SeqCst) {
                 let latest = store.latest().unwrap().0;
@@ -195,7 +224,7 @@ fn readers_beside_writer_and_pruner() {
         for version in 1..120 {
             assert_eq!(step(store, version, &batches[version as usize]), facts[version as usize].0);
         }
-        done.store(true, Ordering::SeqCst);
+        drop(writing);
     });
     let pin = store.pin(119).unwrap();
     step(&store, 120, &[]);
