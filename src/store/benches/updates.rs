@@ -49,7 +49,11 @@ fn main() {
     let options = Options { cache_bytes: 1 << 30, ..Options::default() };
     let store = Letus::open(&dir, options).unwrap();
     let mut random = StdRng::seed_from_u64(1);
-    let value = |random: &mut StdRng| -> Vec<u8> { (0..64).map(|_| random.random()).collect() };
+    let value = |random: &mut StdRng| {
+        let mut value = vec![0; 64];
+        random.fill(&mut value[..]);
+        value
+    };
     let mut version = 0;
     for start in (0..keys).step_by(100_000) {
         let batch: Vec<Write> = (start..(start + 100_000).min(keys))
