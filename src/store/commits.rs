@@ -228,7 +228,7 @@ impl CommitFiles {
         crate::range::path::<H, _>(index, count, |level, i| read_node(&*self.range, level, i))
     }
 
-    fn read_range(&self, count: u64) -> Result<Range, StoreError> {
+    pub(crate) fn read_range(&self, count: u64) -> Result<Range, StoreError> {
         let mut peaks = Vec::new();
         let mut start = 0;
         for level in (0..64).rev().filter(|level| count >> level & 1 == 1) {
@@ -240,13 +240,15 @@ impl CommitFiles {
 }
 
 impl CommitLog {
-    /// Opens the log, or makes an empty one, and returns the last commit.
+    /// Opens the log, or makes an empty one, and returns the last commit. Nothing before `oldest`
+    /// need be there.
     ///
     /// # Errors
     /// `Corrupt` if a record is broken that a later one follows, or the range does not lead to the
     /// last record's.
     pub fn open<H: Hasher>(
         disk: &dyn Disk,
+        oldest: Version,
     ) -> Result<(Self, Option<CommitRecord>, OpenReport), StoreError> {
         let names = disk.list().map_err(failed(COMMITS))?;
         let file = |name: &str| {
@@ -268,7 +270,7 @@ impl CommitLog {
         }
         let mut log = Self { files, size, last: 0, range: Range::default() };
         let Some(Found { record, crc, damaged }) = last else { return Ok((log, None, report)) };
-        if let Some(before) = record.number.checked_sub(1) {
+        if let Some(before) = record.number.checked_sub(1).filter(|_| record.version > oldest) {
             let there = look(&*log.files.commits, size, before)?;
             if there.is_none_or(|found| found.crc != record.before) {
                 return Err(StoreError::Corrupt(format!(
@@ -324,6 +326,21 @@ impl CommitLog {
         let at = (2 * count - u64::from(count.count_ones())) * 32;
         self.files.range.write_at(at, nodes.as_flattened()).map_err(failed(RANGE))?;
         self.files.range.sync().map_err(failed(RANGE))
+    }
+
+    /// Begins a log with the commit of a version whose earlier ones are elsewhere.
+    pub(crate) fn begin(&mut self, record: &CommitRecord, range: Range) -> Result<(), StoreError> {
+        let mut start = 0;
+        let levels = (0..64).rev().filter(|level| range.count() >> level & 1 == 1);
+        for (level, peak) in levels.zip(range.peaks()) {
+            let at = node_place(level, start >> level) * 32;
+            self.files.range.write_at(at, peak).map_err(failed(RANGE))?;
+            start += 1 << level;
+        }
+        self.files.range.sync().map_err(failed(RANGE))?;
+        self.size = offset(record.number) / GROWTH * GROWTH;
+        self.files.commits.truncate(self.size).map_err(failed(COMMITS))?;
+        self.append(record, range)
     }
 
     /// Writes a record, which makes its commit durable.

@@ -139,6 +139,50 @@ fn visit_below(
     Ok(())
 }
 
+/// Calls `each` with every live entry of which the first 64 bits of the path are in a range, by
+/// ascending path.
+pub fn visit_between(
+    pages: &impl Pages,
+    root: Location,
+    range: (u128, u128),
+    each: &mut impl FnMut(&Entry) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    between_below(pages, root, (0, &[0; 32]), range, each)
+}
+
+fn first_bits(path: &Path) -> u128 {
+    path.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes).into())
+}
+
+fn between_below(
+    pages: &impl Pages,
+    at: Location,
+    (depth, prefix): (u8, &Path),
+    range: (u128, u128),
+    each: &mut impl FnMut(&Entry) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let loaded = pages.page(at, prefix)?;
+    let index = index_at(&loaded, at, depth)?;
+    for child in &index.children {
+        let Some((_, below)) = child.record else { continue };
+        let prefix = prefix_of(prefix, depth, child.slot);
+        let first = first_bits(&prefix);
+        let width = 1 << 64usize.saturating_sub(level_of(depth, child.bits));
+        if first >= range.1 || first + width <= range.0 {
+            continue;
+        }
+        if child.kind == Kind::Index {
+            between_below(pages, below, (depth + 1, &prefix), range, each)?;
+            continue;
+        }
+        let leaf = pages.page(below, &prefix)?;
+        let inside = |e: &&Entry| (range.0..range.1).contains(&first_bits(&e.path));
+        let live = leaf_at(&leaf, below)?.entries.iter().filter(|entry| entry.value.is_some());
+        live.filter(inside).try_for_each(&mut *each)?;
+    }
+    Ok(())
+}
+
 /// The proof of a path, and its value record if it has one.
 pub fn prove<H: Hasher>(
     pages: &impl Pages,

@@ -169,8 +169,18 @@ impl<H: Hasher> Letus<H> {
             std::io::ErrorKind::WouldBlock => StoreError::Locked { path: dir.to_owned() },
             _ => failed("lock")(error),
         })?;
-        let manifest = Manifest::next::<H>(&*disk, dir)?;
-        let (log, latest, report) = CommitLog::open::<H>(&*disk)?;
+        let mut manifest = Manifest::next::<H>(&*disk, dir)?;
+        let (log, latest, report) = CommitLog::open::<H>(&*disk, manifest.oldest)?;
+        if latest.is_none() && manifest.oldest > 0 && manifest.is_unpruned() {
+            // An import that did not end.
+            manifest.oldest = 0;
+            manifest.write::<H>(&*disk)?;
+        }
+        if latest.map_or(0, |record| record.version) < manifest.oldest {
+            let oldest = manifest.oldest;
+            let what = format!("commits: it ends before version {oldest}, the oldest kept");
+            return Err(StoreError::Corrupt(what));
+        }
         let ends = latest.map(|record| (record.values_end, record.pages_end));
         let [of_values, of_pages] = manifest.generations.clone();
         let values = Stream::new(Arc::clone(&disk), Kind::Values, of_values);

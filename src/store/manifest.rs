@@ -15,6 +15,7 @@
 //! Numbers are little-endian. It is replaced as a whole by a rename: at each opening, and when a
 //! pruning is decided. Files that it does not name are deleted by the next opening.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::disk::{Disk, Mode, failed};
@@ -76,6 +77,11 @@ impl Manifest {
             .ok_or_else(|| StoreError::Corrupt(format!("{MANIFEST}: no incarnation is left")))?;
         manifest.write::<H>(disk)?;
         Ok(manifest)
+    }
+
+    /// Whether all segments are as they were written.
+    pub(crate) fn is_unpruned(&self) -> bool {
+        self.generations.iter().all(BTreeMap::is_empty)
     }
 
     /// Replaces the manifest, durably.

@@ -6,11 +6,14 @@ use crate::commitment::Committed;
 use crate::commits::{CommitLog, CommitRecord};
 use crate::disk::failed;
 use crate::hash::{Hash, Hasher};
+use crate::import::Ingested;
 use crate::index;
-use crate::letus::{Letus, TID, full};
+use crate::letus::{Letus, Options, TID, full};
 use crate::location::Location;
+use crate::manifest::Manifest;
 use crate::page::{Chain, Entry};
 use crate::proof::value_hash;
+use crate::prune::Readers;
 use crate::range::Range;
 use crate::stream::{Appender, Kind, Piece};
 use crate::tree::{Path, order, path_of};
@@ -177,11 +180,7 @@ impl<H: Hasher> Letus<H> {
             _ => {
                 let view = self.view(tip.map(|tip| tip.pages_end).unwrap_or_default());
                 let root = tip.map(|tip| tip.root_page);
-                let rule = BaseRule {
-                    ratio: self.options.base_ratio.into(),
-                    deltas: self.options.deltas_max.into(),
-                    floor: writer.floor,
-                };
+                let rule = self.rule(writer.floor);
                 let workers = self.options.workers;
                 let index;
                 (index, replaced) = update::apply::<H>(&view, root, &changes, rule, workers)?;
@@ -218,6 +217,68 @@ impl<H: Hasher> Letus<H> {
         Ok(Pending { record, range, nodes, values, pages, made, replaced })
     }
 
+    /// Writes pairs, none of which is there, to a version that is not yet committed.
+    pub(crate) fn ingest(
+        &self,
+        version: Version,
+        batch: &[Write],
+        Ingested { root, ends: [values_end, pages_end] }: Ingested,
+    ) -> Result<Ingested, StoreError> {
+        let appender =
+            |kind, end| Appender::new(kind, self.incarnation, self.options.segment_bytes, end);
+        let hashed = self.hashed(batch)?;
+        let mut values = appender(Kind::Values, values_end);
+        let before = vec![None; hashed.len()];
+        let changes = append_values(&mut values, version, &hashed, &before)?;
+        let (values, values_end, _) = values.finish();
+        let rule = self.rule(Location::default());
+        let (view, workers) = (self.view(pages_end), self.options.workers);
+        let root = root.map(|(_, at)| at);
+        let (index, replaced) = update::apply::<H>(&view, root, &changes, rule, workers)?;
+        let sub = index.sub();
+        let (mut pages, mut made) = (appender(Kind::Pages, pages_end), Written::new());
+        let at = index.write(&mut pages, version, rule, &mut made)?;
+        let (pages, pages_end, _) = pages.finish();
+        self.values.write(&values)?;
+        self.pages.write(&pages)?;
+        self.publish(replaced, made);
+        let ends =
+            [values_end.ok_or_else(|| full("values"))?, pages_end.ok_or_else(|| full("pages"))?];
+        Ok(Ingested { root: Some((sub.hash(), at)), ends })
+    }
+
+    /// Makes an imported version the store's first one.
+    pub(crate) fn begin_at(&self, record: CommitRecord, range: Range) -> Result<(), StoreError> {
+        let mut kept = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let manifest = kept.take().ok_or(StoreError::Poisoned)?;
+        let manifest = Manifest { oldest: record.version, ..manifest };
+        manifest.write::<H>(&*self.disk)?;
+        let mut writer = self.writer();
+        writer.log.begin(&record, range)?;
+        writer.fresh = None;
+        writer.floor = record.values_end;
+        *kept = Some(manifest);
+        *self.readers.lock().unwrap_or_else(PoisonError::into_inner) = Readers::of(record.version);
+        *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(record);
+        Ok(())
+    }
+
+    fn rule(&self, floor: Location) -> BaseRule {
+        let Options { base_ratio, deltas_max, .. } = self.options;
+        BaseRule { ratio: base_ratio.into(), deltas: deltas_max.into(), floor }
+    }
+
+    /// Puts the pages of a commit into the cache.
+    fn publish(&self, replaced: Vec<Location>, made: Written) {
+        let mut cache = self.cache();
+        replaced.into_iter().for_each(|at| cache.remove(at));
+        for (at, made) in made {
+            if let Some(page) = made.page() {
+                cache.put(at, page);
+            }
+        }
+    }
+
     /// Makes a commit durable, then visible.
     pub(crate) fn write(&self, writer: &mut Writer, pending: Pending) -> Result<(), StoreError> {
         let (values, pages) = std::thread::scope(|scope| {
@@ -234,14 +295,7 @@ impl<H: Hasher> Letus<H> {
         }
         writer.log.append(&pending.record, pending.range)?;
         writer.fresh = None;
-        let mut cache = self.cache();
-        pending.replaced.into_iter().for_each(|at| cache.remove(at));
-        for (at, made) in pending.made {
-            if let Some(page) = made.page() {
-                cache.put(at, page);
-            }
-        }
-        drop(cache);
+        self.publish(pending.replaced, pending.made);
         *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some(pending.record);
         Ok(())
     }

@@ -6,6 +6,7 @@
 mod conformance;
 mod crashes;
 mod disks;
+mod export;
 mod faults;
 mod letus;
 mod opening;
