@@ -15,7 +15,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 8, 1 | first 64 bits of its least path (big-endian), number of bits d that its paths share |
-//! | d times | sibling on the way to the root, root first: 0 empty, or 1 leaf or 2 node and hash:32 |
+//! | d times | sibling on the way to the root, root first: 0 empty; 1 leaf or 2 node, and hash:32 |
 //! | varint | number of pairs |
 //! | each | key bytes (varint), key, value bytes (varint), value; by ascending path |
 //!

@@ -4,6 +4,7 @@
 //! compaction moves the bytes and keeps a table of the old offsets.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// Bits of an offset, and so the longest segment: 64 MiB.
 const OFFSET_BITS: u32 = 26;
@@ -13,8 +14,16 @@ pub const SEGMENT_BYTES_MAX: u32 = 1 << OFFSET_BITS;
 pub const SEGMENTS_MAX: u32 = 1 << 22;
 
 /// A place in a stream. They ascend in the order of writing.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Location(u64);
+///
+/// Six bytes, big-endian, also in memory: every key in a cached page has three of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Location([u8; Self::ENCODED_LEN]);
+
+impl Hash for Location {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.number());
+    }
+}
 
 impl Location {
     /// Its bytes in a record.
@@ -23,28 +32,35 @@ impl Location {
     /// A place; none above the limits.
     pub fn new(segment: u32, offset: u32) -> Option<Self> {
         let fits = segment < SEGMENTS_MAX && offset < SEGMENT_BYTES_MAX;
-        fits.then_some(Self(u64::from(segment) << OFFSET_BITS | u64::from(offset)))
+        let [.., a, b, c, d, e, f] =
+            (u64::from(segment) << OFFSET_BITS | u64::from(offset)).to_be_bytes();
+        fits.then_some(Self([a, b, c, d, e, f]))
+    }
+
+    fn number(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
     /// Its segment.
     pub fn segment(self) -> u32 {
-        (self.0 >> OFFSET_BITS) as u32
+        (self.number() >> OFFSET_BITS) as u32
     }
 
     /// Its first byte's offset in the segment.
     pub fn offset(self) -> u32 {
-        self.0 as u32 & (SEGMENT_BYTES_MAX - 1)
+        self.number() as u32 & (SEGMENT_BYTES_MAX - 1)
     }
 
     /// Six bytes, little-endian.
     pub fn to_bytes(self) -> [u8; Self::ENCODED_LEN] {
-        let [a, b, c, d, e, f, ..] = self.0.to_le_bytes();
-        [a, b, c, d, e, f]
+        let [a, b, c, d, e, f] = self.0;
+        [f, e, d, c, b, a]
     }
 
     /// Reads six bytes; every value is a place.
     pub fn from_bytes([a, b, c, d, e, f]: [u8; Self::ENCODED_LEN]) -> Self {
-        Self(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+        Self([f, e, d, c, b, a])
     }
 }
 

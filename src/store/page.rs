@@ -51,7 +51,7 @@ impl Sub {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chain {
     /// Number of records up to the newest.
-    pub length: u64,
+    pub length: u32,
     /// Where the newest jumps to.
     pub jump: Option<Location>,
     /// Where that one jumps to, if it is known.

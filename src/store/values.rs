@@ -28,7 +28,7 @@ pub struct ValueRecord<'a> {
     /// Of which key.
     pub key: &'a [u8],
     /// Number of records of the key up to this one.
-    pub length: u64,
+    pub length: u32,
     /// The one before.
     pub prev: Option<Location>,
     /// One further back.
@@ -57,7 +57,7 @@ impl<'a> ValueRecord<'a> {
         put_varint(out, self.tid);
         put_varint(out, self.key.len() as u64);
         out.extend_from_slice(self.key);
-        put_varint(out, self.length);
+        put_varint(out, self.length.into());
         for location in [self.prev, self.jump].into_iter().flatten() {
             out.extend_from_slice(&location.to_bytes());
         }
@@ -82,7 +82,7 @@ impl<'a> ValueRecord<'a> {
         let key = usize::try_from(take_varint(&mut bytes)?).ok()?;
         let (key, rest) = bytes.split_at_checked(key).filter(|_| key <= KEY_BYTES_MAX)?;
         bytes = rest;
-        let length = take_varint(&mut bytes).filter(|length| *length > 0)?;
+        let length = u32::try_from(take_varint(&mut bytes)?).ok().filter(|length| *length > 0)?;
         let mut location = |there: bool| -> Option<Option<Location>> {
             if !there {
                 return Some(None);
@@ -92,7 +92,7 @@ impl<'a> ValueRecord<'a> {
             Some(Some(Location::from_bytes(*location)))
         };
         let prev = location(length > 1)?;
-        let jump = location(jump_width(length) < length)?;
+        let jump = location(jump_width(length.into()) < length.into())?;
         let value = match tag {
             0 if bytes.is_empty() => None,
             1 => Some(bytes),
@@ -124,14 +124,14 @@ mod tests {
     fn records_come_back() {
         for length in [1, 2, 3, 4, 100] {
             for value in [None, Some(&[][..]), Some(&[7; 300][..])] {
-                let location = Location::new(3, length as u32);
+                let location = Location::new(3, length);
                 let record = ValueRecord {
                     version: 9,
                     tid: 2,
                     key: b"key",
                     length,
                     prev: location.filter(|_| length > 1),
-                    jump: location.filter(|_| jump_width(length) < length),
+                    jump: location.filter(|_| jump_width(length.into()) < length.into()),
                     value,
                 };
                 let at = Location::default();

@@ -117,7 +117,7 @@ impl<H: Hasher> Letus<H> {
         at: Location,
         chain: &Chain,
     ) -> Result<Option<Location>, StoreError> {
-        let length = chain.length.saturating_add(1);
+        let length = u64::from(chain.length) + 1;
         match (jump_width(length), chain.jump) {
             (1, _) => Ok(Some(at)),
             (width, _) if width == length => Ok(None),
@@ -308,6 +308,10 @@ impl Chain {
     }
 }
 
+fn chain_full() -> StoreError {
+    StoreError::Backend("values: a key has changed 2^32 times".into())
+}
+
 /// Appends the records of what really changes, and returns their keys' new entries.
 fn append_values(
     values: &mut Appender,
@@ -330,7 +334,9 @@ fn append_values(
             version,
             tid: TID,
             key,
-            length: before.map_or(1, |before| before.chain.length + 1),
+            length: before
+                .map_or(Some(1), |b| b.chain.length.checked_add(1))
+                .ok_or_else(chain_full)?,
             prev: before.map(|before| before.entry.at),
             jump: before.and_then(|before| before.next_jump),
             value: value.as_deref(),
