@@ -12,7 +12,7 @@ contract InvariantsTest is Checks {
         bytes4[] selectors;
     }
 
-    uint256 private constant WHOLE_GAME = 1_000; // the depth in foundry.toml
+    uint256 private constant WHOLE_GAME = 1_500; // the depth in foundry.toml
 
     Player private player;
     IRootChain private chain;

@@ -46,7 +46,8 @@ contract Player is Base {
     uint256 public bondsOut;
     uint256 public events;
     uint256 public steps;
-    uint256 private nonce;
+    /// @dev Of the order of the calls alone: forge's seed decides that, but not its arguments.
+    bytes32 private entropy;
 
     constructor() {
         deploy(1);
@@ -65,23 +66,25 @@ contract Player is Base {
 
     modifier step() {
         ++steps;
+        entropy = keccak256(abi.encode(entropy, msg.sig));
         _;
     }
 
     // --- chance --------------------------------------------------------------------------------
 
-    function chance(uint256 seed, uint256 below) private returns (uint256) {
-        return uint256(keccak256(abi.encode(seed, ++nonce))) % below;
+    function chance(uint256 below) private returns (uint256) {
+        entropy = keccak256(abi.encode(entropy));
+        return uint256(entropy) % below;
     }
 
-    function anyCoin(uint256 seed) private returns (uint64) {
-        return uint64(1 + chance(seed, chain.lastCoin()));
+    function anyCoin() private returns (uint64) {
+        return uint64(1 + chance(chain.lastCoin()));
     }
 
     /// @notice Mostly a coin that is still in play, if there is one.
-    function liveCoin(uint256 seed) private returns (uint64 coin) {
-        coin = anyCoin(seed);
-        if (chance(seed, 16) == 0) return coin;
+    function liveCoin() private returns (uint64 coin) {
+        coin = anyCoin();
+        if (chance(16) == 0) return coin;
         uint64 last = chain.lastCoin();
         for (uint64 i; i < last; ++i) {
             (IRootChain.Status s,,,) = chain.coins(coin);
@@ -90,8 +93,8 @@ contract Player is Base {
         }
     }
 
-    function someone(uint256 seed) private returns (uint256) {
-        return people[chance(seed, 4)];
+    function someone() private returns (uint256) {
+        return people[chance(4)];
     }
 
     function call(bytes32 what, address from, uint256 value, bytes memory data)
@@ -118,9 +121,9 @@ contract Player is Base {
 
     // --- deposits, blocks, time ----------------------------------------------------------------
 
-    function makeDeposit(uint256 seed) public step {
+    function makeDeposit() public step {
         if (chain.lastCoin() >= WAYS + steps / STEPS_PER_COIN) return;
-        depositBy(seed % 4, chance(seed, WAYS), uint16(1 + chance(seed, 3)));
+        depositBy(chance(4), chance(WAYS), uint16(1 + chance(3)));
     }
 
     /// @notice A deposit of one of the `people`, in one of the `WAYS`.
@@ -185,29 +188,29 @@ contract Player is Base {
         }
     }
 
-    function wait(uint256 seed) public step {
-        vm.warp(block.timestamp + 1 + chance(seed, 3 days));
+    function wait() public step {
+        vm.warp(block.timestamp + 1 + chance(3 days));
     }
 
     /// @notice A block with a transfer of a coin: valid, forged, expired, or a replay.
-    function move(uint256 seed) public step {
-        uint64 coin = liveCoin(seed);
+    function move() public step {
+        uint64 coin = liveCoin();
         Track storage t = tracks[coin];
         uint256 count = t.moves.length;
         if (count >= MOVES_MAX) return;
-        uint256 kind = chance(seed, 10);
+        uint256 kind = chance(10);
         // The newest state is spent, or its parent once more, or any; of a replay the replay.
-        uint256 which = chance(seed, 3);
-        uint256 from = which == 0 ? chance(seed, count + 1) : count;
+        uint256 which = chance(3);
+        uint256 from = which == 0 ? chance(count + 1) : count;
         if (which == 1 && count > 0) from = t.moves[count - 1].parent;
         if (kind > 7 && count > 0) {
-            Move memory again = t.moves[chance(seed, count)];
+            Move memory again = t.moves[chance(count)];
             place(again.shown.transfer, again);
             from = count + 1;
         }
         CoinState memory s = from == 0 ? t.origin : stateOf(t.moves[from - 1]);
         uint64 until = kind == 1 ? chain.lastBlock() : type(uint64).max;
-        uint256 to = someone(seed);
+        uint256 to = someone();
         Move memory m;
         m.parent = from;
         m.ownerKey = to;
@@ -232,71 +235,71 @@ contract Player is Base {
 
     // --- exits ---------------------------------------------------------------------------------
 
-    function startDeposit(uint256 seed) public step {
-        startOf(seed, liveCoin(seed), 0);
+    function startDeposit() public step {
+        startOf(liveCoin(), 0);
     }
 
-    function start(uint256 seed) public step {
-        uint64 coin = liveCoin(seed);
+    function start() public step {
+        uint64 coin = liveCoin();
         Track storage t = tracks[coin];
         uint256 count = t.moves.length;
         if (count == 0) return;
-        uint256 first = chance(seed, count);
+        uint256 first = chance(count);
         // A move that was not exited yet, and is valid; or any.
         for (uint256 i; i < count; ++i) {
             uint256 index = (first + i) % count;
             Move storage m = t.moves[index];
-            if ((m.valid && !isUsed(t, m)) || chance(seed, 8) == 0) {
-                startOf(seed, coin, index + 1);
+            if ((m.valid && !isUsed(t, m)) || chance(8) == 0) {
+                startOf(coin, index + 1);
                 return;
             }
         }
     }
 
-    function startOf(uint256 seed, uint64 coin, uint256 state) private {
-        (IRootChain.ExitRequest memory r, CoinState memory s) = request(seed, coin, state);
+    function startOf(uint64 coin, uint256 state) private {
+        (IRootChain.ExitRequest memory r, CoinState memory s) = request(coin, state);
         address from = vm.addr(s.ownerKey);
-        if (chance(seed, 4) == 0) (from, r.auth) = (vm.addr(someone(seed)), tower(seed, s));
+        if (chance(4) == 0) (from, r.auth) = (vm.addr(someone()), tower(s));
         bool ok;
         if (state == 0) {
             bytes memory data =
                 abi.encodeCall(chain.startDepositExit, (coin, r.depositId, r.auth, r.hint));
-            ok = call("startDepositExit", from, bondOf(seed), data);
+            ok = call("startDepositExit", from, bondOf(), data);
         } else {
             bytes memory data = abi.encodeCall(
                 chain.startExit, (coin, r.depositId, r.parent, r.transfer, r.auth, r.hint)
             );
-            ok = call("startExit", from, bondOf(seed), data);
+            ok = call("startExit", from, bondOf(), data);
         }
         if (ok) started(coin, state, chain.lastExit());
     }
 
     /// @notice Two exits by a watchtower, of the same coin or not: both or none.
-    function startMany(uint256 seed) public step {
+    function startMany() public step {
         IRootChain.ExitRequest[] memory two = new IRootChain.ExitRequest[](2);
         uint256[2] memory state;
         for (uint256 i; i < 2; ++i) {
-            uint64 coin = liveCoin(seed);
-            state[i] = chance(seed, tracks[coin].moves.length + 1);
+            uint64 coin = liveCoin();
+            state[i] = chance(tracks[coin].moves.length + 1);
             CoinState memory s;
-            (two[i], s) = request(seed, coin, state[i]);
-            two[i].auth = tower(seed, s);
+            (two[i], s) = request(coin, state[i]);
+            two[i].auth = tower(s);
         }
         bytes memory data = abi.encodeCall(chain.startExits, (two));
-        if (!call("startExits", vm.addr(someone(seed)), 2 * bondOf(seed), data)) return;
+        if (!call("startExits", vm.addr(someone()), 2 * bondOf(), data)) return;
         started(two[0].coin, state[0], chain.lastExit() - 1);
         started(two[1].coin, state[1], chain.lastExit());
     }
 
     /// @notice Of the deposit (0), or of a move (its index + 1); and the state that exits.
-    function request(uint256 seed, uint64 coin, uint256 state)
+    function request(uint64 coin, uint256 state)
         private
         returns (IRootChain.ExitRequest memory r, CoinState memory s)
     {
         Track storage t = tracks[coin];
         r.coin = coin;
         r.depositId = t.depositId;
-        r.hint = uint64(chance(seed, chain.lastExit() + 1));
+        r.hint = uint64(chance(chain.lastExit() + 1));
         if (state == 0) return (r, t.origin);
         Move storage m = t.moves[state - 1];
         if (m.parent != 0) r.parent = t.moves[m.parent - 1].shown;
@@ -316,18 +319,18 @@ contract Player is Base {
         return m.parent == 0 ? t.origin.blockNumber : t.moves[m.parent - 1].shown.blockNumber;
     }
 
-    function tower(uint256 seed, CoinState memory s)
+    function tower(CoinState memory s)
         private
         returns (IRootChain.Authorization memory)
     {
         uint64 until = uint64(block.timestamp);
-        if (chance(seed, 8) == 0) --until;
+        if (chance(8) == 0) --until;
         bytes32 digest = PlasmaHash.authorization(domain, s.coin, s.hash, until);
         return IRootChain.Authorization(until, compact(s.ownerKey, digest));
     }
 
-    function bondOf(uint256 seed) private returns (uint256) {
-        return chance(seed, 8) == 0 ? BOND - 1 : BOND;
+    function bondOf() private returns (uint256) {
+        return chance(8) == 0 ? BOND - 1 : BOND;
     }
 
     function started(uint64 coin, uint256 state, uint64 id) private {
@@ -342,59 +345,59 @@ contract Player is Base {
 
     // --- challenges ----------------------------------------------------------------------------
 
-    function spent(uint256 seed) public step {
+    function spent() public step {
         uint64 last = chain.lastCoin();
-        uint64 coin = anyCoin(seed);
-        for (uint64 i; i < last && !spentOf(seed, coin); ++i) coin = coin % last + 1;
+        uint64 coin = anyCoin();
+        for (uint64 i; i < last && !spentOf(coin); ++i) coin = coin % last + 1;
     }
 
-    function spentOf(uint256 seed, uint64 coin) private returns (bool) {
+    function spentOf(uint64 coin) private returns (bool) {
         Track storage t = tracks[coin];
         for (uint256 i; i < t.exits.length; ++i) {
             uint64 id = t.exits[i];
             IRootChain.Exit memory e = chain.exits(coin, id);
-            if (e.state != IRootChain.ExitState.Open && chance(seed, 64) != 0) continue;
+            if (e.state != IRootChain.ExitState.Open && chance(64) != 0) continue;
             uint64 k = e.blockNumber == 0 ? e.parentBlock : e.blockNumber;
             for (uint256 j; j < t.moves.length; ++j) {
                 IRootChain.Included storage m = t.moves[j].shown;
-                if (m.transfer.prevHash != e.transferHash && chance(seed, 64) != 0) continue;
+                if (m.transfer.prevHash != e.transferHash && chance(64) != 0) continue;
                 uint64 further = m.transfer.prevBlock == k ? 0 : m.transfer.prevBlock;
                 bytes memory data =
                     abi.encodeCall(chain.challengeSpent, (coin, id, m, further, LONE));
                 bytes32 what = further == 0 ? bytes32("challengeSpent") : bytes32("by inclusion");
-                if (challenged(seed, coin, what, data)) return true;
+                if (challenged(coin, what, data)) return true;
             }
         }
         return false;
     }
 
-    function doubleSpent(uint256 seed) public step {
+    function doubleSpent() public step {
         uint64 last = chain.lastCoin();
-        uint64 coin = anyCoin(seed);
-        for (uint64 i; i < last && !doubleSpentOf(seed, coin); ++i) coin = coin % last + 1;
+        uint64 coin = anyCoin();
+        for (uint64 i; i < last && !doubleSpentOf(coin); ++i) coin = coin % last + 1;
     }
 
-    function doubleSpentOf(uint256 seed, uint64 coin) private returns (bool) {
+    function doubleSpentOf(uint64 coin) private returns (bool) {
         Track storage t = tracks[coin];
         for (uint256 i; i < t.exits.length; ++i) {
             uint64 id = t.exits[i];
             IRootChain.Exit memory e = chain.exits(coin, id);
-            if (e.state != IRootChain.ExitState.Open && chance(seed, 64) != 0) continue;
+            if (e.state != IRootChain.ExitState.Open && chance(64) != 0) continue;
             for (uint256 j; j < t.moves.length; ++j) {
                 IRootChain.Included storage m = t.moves[j].shown;
-                if (m.transfer.prevHash != e.parentHash && chance(seed, 64) != 0) continue;
+                if (m.transfer.prevHash != e.parentHash && chance(64) != 0) continue;
                 bytes memory data = abi.encodeCall(chain.challengeDoubleSpend, (coin, id, m));
-                if (challenged(seed, coin, "challengeDoubleSpend", data)) return true;
+                if (challenged(coin, "challengeDoubleSpend", data)) return true;
             }
         }
         return false;
     }
 
-    function challenged(uint256 seed, uint64 coin, bytes32 what, bytes memory data)
+    function challenged(uint64 coin, bytes32 what, bytes memory data)
         private
         returns (bool ok)
     {
-        ok = call(what, vm.addr(someone(seed)), 0, data);
+        ok = call(what, vm.addr(someone()), 0, data);
         if (ok && thawed(coin)) ++events;
     }
 
@@ -426,9 +429,9 @@ contract Player is Base {
         return (uint256(e.parentBlock) << 64) | e.blockNumber;
     }
 
-    function finalize(uint256 seed) public step {
+    function finalize() public step {
         uint64 last = chain.lastCoin();
-        uint64 coin = anyCoin(seed);
+        uint64 coin = anyCoin();
         bool ok;
         for (uint64 i; i < last && !ok; ++i) {
             coin = coin % last + 1;
@@ -449,7 +452,7 @@ contract Player is Base {
         isTrue(chain.exits(coin, winner).state == IRootChain.ExitState.Won, "won");
     }
 
-    function finalizeAll(uint256) public step {
+    function finalizeAll() public step {
         uint64 last = chain.lastCoin();
         uint64[] memory all = new uint64[](last + 1);
         uint64[] memory winners = new uint64[](last + 1);
@@ -468,13 +471,13 @@ contract Player is Base {
         }
     }
 
-    function sweep(uint256 seed) public step {
+    function sweep() public step {
         uint64 last = chain.lastCoin();
-        uint64 coin = anyCoin(seed);
+        uint64 coin = anyCoin();
         for (uint64 i; i < last; ++i) {
             coin = coin % last + 1;
             (IRootChain.Status s,,,) = chain.coins(coin);
-            if (s == IRootChain.Status.Active && chance(seed, 64) != 0) continue;
+            if (s == IRootChain.Status.Active && chance(64) != 0) continue;
             (uint64 id,) = oldest(coin);
             if (id == 0) continue;
             bytes memory data = abi.encodeCall(chain.sweepExit, (coin, id));
@@ -482,15 +485,15 @@ contract Player is Base {
         }
     }
 
-    function cancel(uint256 seed) public step {
-        if (chance(seed, 4) != 0) return; // else few exits are left to win
+    function cancel() public step {
+        if (chance(4) != 0) return; // else few exits are left to win
         uint64 last = chain.lastCoin();
-        uint64 coin = anyCoin(seed);
+        uint64 coin = anyCoin();
         for (uint64 i; i < last; ++i) {
             coin = coin % last + 1;
             (uint64 id, IRootChain.Exit memory e) = oldest(coin);
-            if (id == 0 || ((e.next != 0 || e.prev != 0) && chance(seed, 8) != 0)) continue;
-            address from = chance(seed, 2) == 0 ? e.beneficiary : e.payer;
+            if (id == 0 || ((e.next != 0 || e.prev != 0) && chance(8) != 0)) continue;
+            address from = chance(2) == 0 ? e.beneficiary : e.payer;
             bytes memory data = abi.encodeCall(chain.cancelExit, (coin, id));
             if (!call("cancelExit", from, 0, data)) continue;
             isTrue(thawed(coin), "the only exit");
@@ -500,26 +503,26 @@ contract Player is Base {
         }
     }
 
-    function withdraw(uint256 seed) public step {
+    function withdraw() public step {
         uint64 last = chain.lastCoin();
-        uint64 coin = anyCoin(seed);
+        uint64 coin = anyCoin();
         for (uint64 i; i < last; ++i) {
             coin = coin % last + 1;
             (IRootChain.Status s,,,) = chain.coins(coin);
-            if (s == IRootChain.Status.Active && chance(seed, 64) != 0) continue;
-            if (withdrawOf(seed, coin)) return;
+            if (s == IRootChain.Status.Active && chance(64) != 0) continue;
+            if (withdrawOf(coin)) return;
         }
     }
 
-    function withdrawOf(uint256 seed, uint64 coin) private returns (bool ok) {
+    function withdrawOf(uint64 coin) private returns (bool ok) {
         (,,, uint64 head) = chain.coins(coin);
         address owner = chain.exits(coin, head).beneficiary;
-        address from = chance(seed, 8) == 0 ? vm.addr(someone(seed)) : owner;
-        address to = vm.addr(someone(seed));
+        address from = chance(8) == 0 ? vm.addr(someone()) : owner;
+        address to = vm.addr(someone());
         uint256 before = holding(to, coin);
         uint64[] memory one = new uint64[](1);
         one[0] = coin;
-        ok = chance(seed, 2) == 0
+        ok = chance(2) == 0
             ? call("withdraw", from, 0, abi.encodeCall(chain.withdraw, (coin, to)))
             : call("withdrawMany", from, 0, abi.encodeCall(chain.withdrawMany, (one, to)));
         if (!ok) return false;
@@ -538,9 +541,9 @@ contract Player is Base {
         return erc1155.balanceOf(who, d.tokenId);
     }
 
-    function withdrawCredits(uint256 seed) public step {
-        address from = vm.addr(someone(seed));
-        address to = vm.addr(someone(seed));
+    function withdrawCredits() public step {
+        address from = vm.addr(someone());
+        address to = vm.addr(someone());
         uint256 sum = chain.credits(from);
         uint256 before = to.balance;
         bytes memory data = abi.encodeCall(chain.withdrawCredits, (to));
