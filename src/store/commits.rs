@@ -269,7 +269,10 @@ impl CommitLog {
             }
         }
         let mut log = Self { files, size, last: 0, range: Range::default() };
-        let Some(Found { record, crc, damaged }) = last else { return Ok((log, None, report)) };
+        let Some(Found { record, crc, damaged }) = last else {
+            log.is_new(oldest > 0)?;
+            return Ok((log, None, report));
+        };
         if let Some(before) = record.number.checked_sub(1).filter(|_| record.version > oldest) {
             let there = look(&*log.files.commits, size, before)?;
             if there.is_none_or(|found| found.crc != record.before) {
@@ -302,6 +305,20 @@ impl CommitLog {
             )));
         }
         Ok((log, Some(record), report))
+    }
+
+    /// An empty log is that of a new store, or of an import that did not end, not one that was
+    /// lost: the range has nodes from the second commit on, or from an import's end on.
+    fn is_new(&self, importing: bool) -> Result<(), StoreError> {
+        let range = &self.files.range;
+        if range.len().map_err(failed(RANGE))? == 0 {
+            return Ok(());
+        }
+        if !importing {
+            return Err(StoreError::Corrupt(format!("{COMMITS}: its records are lost")));
+        }
+        range.truncate(0).map_err(failed(RANGE))?;
+        range.sync().map_err(failed(RANGE))
     }
 
     /// The files.

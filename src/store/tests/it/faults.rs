@@ -209,6 +209,11 @@ fn cut_tails() {
             }
         }
     }
+    // A store that has lost its log is not an empty store.
+    for commits in [vec![], vec![0; 16_384]] {
+        let lost = read_all(&original.with("commits", commits), &models).unwrap_err();
+        assert!(matches!(&lost, StoreError::Corrupt(what) if what.contains("lost")), "{lost}");
+    }
     // The copies of the last record stand 4 KiB apart: without the second, it is repaired; without
     // both, its commit is not there.
     let (_, commits) = original.0.iter().find(|(name, _)| name == "commits").unwrap();

@@ -8,6 +8,7 @@ mod crashes;
 mod disks;
 mod export;
 mod faults;
+mod formats;
 mod letus;
 mod opening;
 mod prune;
