@@ -13,8 +13,9 @@
 //! | 1 + 32 each | number of siblings, the siblings of commitment n_W among n_V |
 //! | 8 + 8 + 32 | (V, n_V, root_V) |
 
+use crate::bytes::take_array;
 use crate::hash::{Domain, Hash, Hasher};
-use crate::proof::{Proof, take, value_hash};
+use crate::proof::{Proof, value_hash};
 use crate::range;
 use crate::tree::Path;
 use crate::{Commitment, ProofError, Version};
@@ -93,19 +94,20 @@ impl StateProof {
         let at = Committed {
             version: number(&mut rest)?,
             earlier: number(&mut rest)?,
-            root: take(&mut rest).ok_or(SHORT)?,
-            range: take(&mut rest).ok_or(SHORT)?,
+            root: take_array(&mut rest).ok_or(SHORT)?,
+            range: take_array(&mut rest).ok_or(SHORT)?,
         };
         let later = match byte(&mut rest)? {
             0 => None,
             1 => {
                 let count = byte(&mut rest)?;
-                let siblings: Option<Vec<Hash>> = (0..count).map(|_| take(&mut rest)).collect();
+                let siblings: Option<Vec<Hash>> =
+                    (0..count).map(|_| take_array(&mut rest)).collect();
                 Some(Later {
                     siblings: siblings.ok_or(SHORT)?,
                     version: number(&mut rest)?,
                     earlier: number(&mut rest)?,
-                    root: take(&mut rest).ok_or(SHORT)?,
+                    root: take_array(&mut rest).ok_or(SHORT)?,
                 })
             }
             _ => return Err(ProofError::Malformed("unknown kind of commitment")),
@@ -149,13 +151,9 @@ impl StateProof {
 }
 
 fn number(rest: &mut &[u8]) -> Result<u64, ProofError> {
-    let (bytes, after) = rest.split_first_chunk().ok_or(SHORT)?;
-    *rest = after;
-    Ok(u64::from_le_bytes(*bytes))
+    take_array(rest).map(u64::from_le_bytes).ok_or(SHORT)
 }
 
 fn byte(rest: &mut &[u8]) -> Result<u8, ProofError> {
-    let (byte, after) = rest.split_first().ok_or(SHORT)?;
-    *rest = after;
-    Ok(*byte)
+    take_array(rest).map(|[byte]| byte).ok_or(SHORT)
 }

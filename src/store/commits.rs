@@ -25,6 +25,7 @@
 
 use std::sync::Arc;
 
+use crate::bytes::take_array;
 use crate::disk::{Disk, DiskFile, Mode, failed};
 use crate::hash::{Hash, Hasher};
 use crate::location::Location;
@@ -102,30 +103,24 @@ impl CommitRecord {
 
     /// The record and its checksum; none if the bytes are no record.
     fn decode(bytes: &[u8; RECORD]) -> Option<(Self, u32)> {
-        fn array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-            let (array, after) = rest.split_first_chunk()?;
-            *rest = after;
-            Some(*array)
-        }
-        let mut rest = &bytes[..];
-        if array(&mut rest)? != MAGIC {
+        let rest = &mut &bytes[..];
+        if take_array(rest)? != MAGIC {
             return None;
         }
-        let rest = &mut rest;
         let record = Self {
-            incarnation: u32::from_le_bytes(array(rest)?),
-            number: u64::from_le_bytes(array(rest)?),
-            version: u64::from_le_bytes(array(rest)?),
-            root: array(rest)?,
-            commitment: Commitment(array(rest)?),
-            range: array(rest)?,
-            root_page: Location::from_bytes(array(rest)?),
-            values_start: Location::from_bytes(array(rest)?),
-            values_end: Location::from_bytes(array(rest)?),
-            pages_start: Location::from_bytes(array(rest)?),
-            pages_end: Location::from_bytes(array(rest)?),
-            digests: [u32::from_le_bytes(array(rest)?), u32::from_le_bytes(array(rest)?)],
-            before: u32::from_le_bytes(array(rest)?),
+            incarnation: u32::from_le_bytes(take_array(rest)?),
+            number: u64::from_le_bytes(take_array(rest)?),
+            version: u64::from_le_bytes(take_array(rest)?),
+            root: take_array(rest)?,
+            commitment: Commitment(take_array(rest)?),
+            range: take_array(rest)?,
+            root_page: Location::from_bytes(take_array(rest)?),
+            values_start: Location::from_bytes(take_array(rest)?),
+            values_end: Location::from_bytes(take_array(rest)?),
+            pages_start: Location::from_bytes(take_array(rest)?),
+            pages_end: Location::from_bytes(take_array(rest)?),
+            digests: [u32::from_le_bytes(take_array(rest)?), u32::from_le_bytes(take_array(rest)?)],
+            before: u32::from_le_bytes(take_array(rest)?),
         };
         let (again, crc) = record.encode();
         // The checksum, and zeros after it.

@@ -23,6 +23,7 @@
 //! chunk that is not as it should be leads to another root, so a bad sender is known at once.
 
 use crate::ProofError;
+use crate::bytes::{put_varint, take_array, take_varint};
 use crate::commitment::Committed;
 use crate::commits::CommitRecord;
 use crate::forest::Forest;
@@ -33,7 +34,6 @@ use crate::page::Sub;
 use crate::proof::value_hash;
 use crate::prune::Pin;
 use crate::range::Range;
-use crate::stream::{put_varint, take_varint};
 use crate::tree::{Leaf, Path, path_of};
 use crate::{Commitment, KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX, Version};
 
@@ -322,9 +322,7 @@ pub fn read_chunk<H: Hasher>(
 }
 
 fn array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], ProofError> {
-    let (array, after) = rest.split_first_chunk().ok_or(SHORT)?;
-    *rest = after;
-    Ok(*array)
+    take_array(rest).ok_or(SHORT)
 }
 
 fn part<'a>(rest: &mut &'a [u8], max: usize) -> Result<&'a [u8], ProofError> {

@@ -14,6 +14,7 @@
 mod readme {}
 
 mod audit;
+mod bytes;
 mod cache;
 pub mod commitment;
 pub mod commits;

@@ -18,10 +18,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::bytes::{put_varint, take_array, take_varint};
 use crate::disk::{Disk, Mode, failed};
 use crate::hash::Hasher;
 use crate::location::SEGMENTS_MAX;
-use crate::stream::{Generations, put_varint, take_varint};
+use crate::stream::Generations;
 use crate::{StoreError, Version};
 
 const MANIFEST: &str = "manifest";
@@ -132,9 +133,8 @@ fn read_start(bytes: &[u8]) -> Option<(u32, String, &[u8])> {
 
 fn read_rest(mut rest: &[u8]) -> Option<Manifest> {
     let incarnation = number(&mut rest)?;
-    let (oldest, mut rest) = rest.split_first_chunk()?;
-    let mut manifest =
-        Manifest { incarnation, oldest: u64::from_le_bytes(*oldest), ..Default::default() };
+    let oldest = u64::from_le_bytes(take_array(&mut rest)?);
+    let mut manifest = Manifest { incarnation, oldest, ..Default::default() };
     for generations in &mut manifest.generations {
         for _ in 0..number(&mut rest)? {
             generations.insert(number(&mut rest)?, number(&mut rest)?);
@@ -144,7 +144,5 @@ fn read_rest(mut rest: &[u8]) -> Option<Manifest> {
 }
 
 fn number(rest: &mut &[u8]) -> Option<u32> {
-    let (bytes, after) = rest.split_first_chunk()?;
-    *rest = after;
-    Some(u32::from_le_bytes(*bytes))
+    take_array(rest).map(u32::from_le_bytes)
 }

@@ -20,13 +20,13 @@
 //! A leaf page without entries has no record: its child's version and location are missing.
 
 use crate::Version;
+use crate::bytes::{put_varint, take_array, take_varint};
 use crate::hash::Hash;
 use crate::location::Location;
 use crate::page::{
     Child, DELTAS_MAX, ENTRIES_MAX, Entry, IndexPage, Kind, LeafChange, LeafPage, Links, Loaded,
     Page, Sub, change_index, change_leaf,
 };
-use crate::stream::{put_varint, take_varint};
 use crate::tree::Path;
 
 const LEAF_BASE: u8 = 0;
@@ -169,15 +169,11 @@ const SHORT: &str = "it ends early";
 
 impl Fields<'_> {
     fn byte(&mut self) -> Read<u8> {
-        let (byte, rest) = self.0.split_first().ok_or(SHORT)?;
-        self.0 = rest;
-        Ok(*byte)
+        self.array().map(|[byte]| byte)
     }
 
     fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
-        let (array, rest) = self.0.split_first_chunk().ok_or(SHORT)?;
-        self.0 = rest;
-        Ok(*array)
+        take_array(&mut self.0).ok_or(SHORT)
     }
 
     fn varint(&mut self) -> Read<u64> {

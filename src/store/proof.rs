@@ -13,6 +13,7 @@
 //! another leaf shares its first d bits with the path and differs from it, nothing follows.
 
 use crate::ProofError;
+use crate::bytes::take_array;
 use crate::hash::{Domain, EMPTY, Hash, Hasher};
 use crate::tree::{self, DEPTH_MAX, Leaf, Path, bit, common_bits};
 
@@ -81,7 +82,7 @@ impl Proof {
         }
         let mut siblings = Vec::with_capacity(depth);
         for level in 0..depth {
-            siblings.push(if set(level) { take(&mut rest).ok_or(SHORT)? } else { EMPTY });
+            siblings.push(if set(level) { take_array(&mut rest).ok_or(SHORT)? } else { EMPTY });
         }
         if (0..depth).any(|level| set(level) && siblings.get(level) == Some(&EMPTY)) {
             return Err(ProofError::Malformed("a sibling is zero"));
@@ -93,8 +94,8 @@ impl Proof {
         let terminal = match tag {
             0 => Terminal::Own,
             1 => Terminal::Other(Leaf {
-                path: take(&mut rest).ok_or(SHORT)?,
-                value: take(&mut rest).ok_or(SHORT)?,
+                path: take_array(&mut rest).ok_or(SHORT)?,
+                value: take_array(&mut rest).ok_or(SHORT)?,
             }),
             2 => Terminal::Empty,
             _ => return Err(ProofError::Malformed("unknown terminal")),
@@ -153,11 +154,4 @@ pub fn prove<H: Hasher>(leaves: &[Leaf], path: &Path) -> Proof {
 /// Hash of a value.
 pub fn value_hash<H: Hasher>(value: &[u8]) -> Hash {
     H::hash(Domain::Value, &[value])
-}
-
-/// The first 32 bytes, which leave the slice.
-pub(crate) fn take(bytes: &mut &[u8]) -> Option<Hash> {
-    let (hash, rest) = bytes.split_first_chunk()?;
-    *bytes = rest;
-    Some(*hash)
 }

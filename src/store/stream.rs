@@ -21,12 +21,13 @@
 //! A record's checksum binds it to its place, so that a stale or misdirected copy is no record.
 //! Frames are for recovery and scans; readers go to records directly. Crash story: appended bytes
 //! count only from the commit record on that names the stream's new end; what a crash leaves
-//! beyond the last named end is never read and is overwritten by the next incarnation's segment.
+//! beyond the last named end is never read; the next incarnation begins new segments.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
+use crate::bytes::{put_varint, take_varint};
 use crate::disk::{Disk, Mode, failed};
 use crate::location::{Location, SEGMENT_BYTES_MAX};
 use crate::segment::Segment;
@@ -98,30 +99,6 @@ fn record_crc(kind: Kind, at: Location, body: &[u8]) -> u32 {
     let [a, b, c, d] = at.segment().to_le_bytes();
     let [e, f, g, h] = at.offset().to_le_bytes();
     crc32c::crc32c_append(crc32c::crc32c(&[kind.tag(), a, b, c, d, e, f, g, h]), body)
-}
-
-/// Appends a LEB128 varint.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Reads a minimal LEB128 varint.
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let low = u64::from(byte & 0x7f);
-        value |= low.checked_shl(shift).filter(|shifted| shifted >> shift == low)?;
-        if byte & 0x80 == 0 {
-            return (*byte != 0 || shift == 0).then_some(value);
-        }
-    }
-    None
 }
 
 impl Appender {

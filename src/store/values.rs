@@ -14,8 +14,8 @@
 //! The jump pointers are a skew-binary list (Myers 1983): from a chain's end any of its records is
 //! reached in a number of steps that is logarithmic in its length.
 
+use crate::bytes::{put_varint, take_array, take_varint};
 use crate::location::Location;
-use crate::stream::{put_varint, take_varint};
 use crate::{KEY_BYTES_MAX, StoreError, Version};
 
 /// A change of a key.
@@ -87,9 +87,7 @@ impl<'a> ValueRecord<'a> {
             if !there {
                 return Some(None);
             }
-            let (location, rest) = bytes.split_first_chunk()?;
-            bytes = rest;
-            Some(Some(Location::from_bytes(*location)))
+            take_array(&mut bytes).map(|place| Some(Location::from_bytes(place)))
         };
         let prev = location(length > 1)?;
         let jump = location(jump_width(length.into()) < length.into())?;
