@@ -1,10 +1,9 @@
-//! Reading what was, and checking all of it: a key's history, and every hash of a version.
+//! Checking all of a version: every hash of it is computed again from the disk.
 
-use crate::commitment::Committed;
 use crate::forest::{Forest, Id};
 use crate::hash::Hasher;
 use crate::index::{Pages, index_at, leaf_at, level_of, no_index, no_leaf, prefix_of};
-use crate::letus::{Letus, TID};
+use crate::letus::Letus;
 use crate::location::Location;
 use crate::page::{Child, Kind, Sub};
 use crate::proof::value_hash;
@@ -30,32 +29,6 @@ impl<H: Hasher> Letus<H> {
         Ok(self.record(version)?.commitment)
     }
 
-    /// Calls `each` with the changes of a key at or before `version`, the newest first, as far
-    /// back as they are kept.
-    ///
-    /// # Errors
-    /// If the version is not there or the store is corrupt.
-    pub fn history(
-        &self,
-        version: Version,
-        key: &[u8],
-        each: &mut dyn FnMut(Version, Option<&[u8]>),
-    ) -> Result<(), StoreError> {
-        let (_pin, tip, record) = self.at(version)?;
-        let (oldest, _oldest) = self.pin_oldest();
-        let floor = self.record(oldest)?.values_end;
-        let mut next = self.newest_at(&tip, &record, key)?;
-        while let Some(at) = next {
-            let prev = self.value(&tip, at, |record| {
-                each(record.version, record.value);
-                record.prev
-            })?;
-            // The first one before the floor is what the oldest version has; the rest may be gone.
-            next = prev.filter(|_| at >= floor);
-        }
-        Ok(())
-    }
-
     /// Reads all of a version from the disk, recomputes every hash of it, its commitment, and the
     /// commitment's place in the newest one's range; returns the number of keys.
     ///
@@ -64,13 +37,7 @@ impl<H: Hasher> Letus<H> {
     pub fn audit(&self, version: Version) -> Result<u64, StoreError> {
         let (_pin, tip, record) = self.at(version)?;
         let wrong = |what: &str| StoreError::Corrupt(format!("commits: record {version}: {what}"));
-        let committed = Committed {
-            version: record.version,
-            earlier: record.number,
-            root: record.root,
-            range: record.range,
-        };
-        if committed.commitment::<H>() != record.commitment {
+        if record.committed().commitment::<H>() != record.commitment {
             return Err(wrong("its commitment is another"));
         }
         if record.number < tip.number {
@@ -146,7 +113,7 @@ impl<H: Hasher, P: Pages> Audit<'_, H, P> {
         for entry in &page.entries {
             let sound = self.store.values.with(entry.at, values_end, |body| {
                 let record = ValueRecord::decode(entry.at, body)?;
-                let path = path_of::<H>(TID, record.key);
+                let path = path_of::<H>(record.tid, record.key);
                 Ok(path == entry.path && record.value.map(value_hash::<H>) == entry.value)
             })?;
             if !sound {

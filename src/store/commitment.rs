@@ -56,22 +56,18 @@ pub struct Later {
     pub root: Hash,
 }
 
-/// Proof of a key's value, or absence, at a version, against that version's commitment or a newer
-/// one.
+/// The commitment of a version, and the way from it to a newer one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StateProof {
-    /// In the version's tree.
-    pub tree: Proof,
+pub struct Anchor {
     /// The version.
     pub at: Committed,
     /// The newer commitment.
     pub later: Option<Later>,
 }
 
-impl StateProof {
-    /// Its only encoding.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = self.tree.encode();
+impl Anchor {
+    /// Appends its only encoding.
+    pub fn encode(&self, out: &mut Vec<u8>) {
         let Committed { version, earlier, root, range } = &self.at;
         out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&earlier.to_le_bytes());
@@ -85,12 +81,10 @@ impl StateProof {
             out.extend_from_slice(&earlier.to_le_bytes());
             out.extend_from_slice(root);
         }
-        out
     }
 
-    /// Reads exactly one proof.
-    pub fn decode(bytes: &[u8]) -> Result<Self, ProofError> {
-        let (tree, mut rest) = Proof::decode(bytes)?;
+    /// Reads exactly one.
+    pub fn decode(mut rest: &[u8]) -> Result<Self, ProofError> {
         let at = Committed {
             version: number(&mut rest)?,
             earlier: number(&mut rest)?,
@@ -112,22 +106,22 @@ impl StateProof {
             }
             _ => return Err(ProofError::Malformed("unknown kind of commitment")),
         };
-        if !rest.is_empty() {
-            return Err(ProofError::Malformed("trailing bytes"));
+        if rest.is_empty() {
+            Ok(Self { at, later })
+        } else {
+            Err(ProofError::Malformed("trailing bytes"))
         }
-        Ok(Self { tree, at, later })
     }
 
-    /// Checks that the key at `path` had `value` (none: was absent) at the proof's version, which
-    /// it returns, in the history that `commitment` ends.
+    /// Checks that `root` is the tree's root at the anchor's version, which it returns, in the
+    /// history that `commitment` ends.
     pub fn verify<H: Hasher>(
         &self,
         commitment: Commitment,
-        path: &Path,
-        value: Option<&[u8]>,
+        root: Hash,
     ) -> Result<Version, ProofError> {
         let invalid = |what: &str| Err(ProofError::Invalid(what.to_owned()));
-        if self.tree.root::<H>(path, value.map(value_hash::<H>))? != self.at.root {
+        if root != self.at.root {
             return invalid("it leads to another root");
         }
         let own = self.at.commitment::<H>();
@@ -143,10 +137,48 @@ impl StateProof {
                 Committed { version, earlier, root, range }.commitment::<H>()
             }
         };
-        if newest != commitment {
-            return invalid("it leads to another commitment");
+        if newest == commitment {
+            Ok(self.at.version)
+        } else {
+            invalid("it leads to another commitment")
         }
-        Ok(self.at.version)
+    }
+}
+
+/// Proof of a key's value, or absence, at a version, against that version's commitment or a newer
+/// one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateProof {
+    /// In the version's tree.
+    pub tree: Proof,
+    /// From its root to the commitment.
+    pub anchor: Anchor,
+}
+
+impl StateProof {
+    /// Its only encoding.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = self.tree.encode();
+        self.anchor.encode(&mut out);
+        out
+    }
+
+    /// Reads exactly one proof.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ProofError> {
+        let (tree, rest) = Proof::decode(bytes)?;
+        Ok(Self { tree, anchor: Anchor::decode(rest)? })
+    }
+
+    /// Checks that the key at `path` had `value` (none: was absent) at the proof's version, which
+    /// it returns, in the history that `commitment` ends.
+    pub fn verify<H: Hasher>(
+        &self,
+        commitment: Commitment,
+        path: &Path,
+        value: Option<&[u8]>,
+    ) -> Result<Version, ProofError> {
+        let root = self.tree.root::<H>(path, value.map(value_hash::<H>))?;
+        self.anchor.verify::<H>(commitment, root)
     }
 }
 

@@ -26,6 +26,7 @@
 use std::sync::Arc;
 
 use crate::bytes::take_array;
+use crate::commitment::Committed;
 use crate::disk::{Disk, DiskFile, Mode, failed};
 use crate::hash::{Hash, Hasher};
 use crate::location::Location;
@@ -76,6 +77,12 @@ pub struct CommitRecord {
 }
 
 impl CommitRecord {
+    /// What its commitment hashes.
+    pub fn committed(&self) -> Committed {
+        let Self { version, number: earlier, root, range, .. } = *self;
+        Committed { version, earlier, root, range }
+    }
+
     fn encode(&self) -> ([u8; RECORD], u32) {
         let mut fields = Vec::with_capacity(RECORD);
         fields.extend_from_slice(&MAGIC);
@@ -168,6 +175,16 @@ fn offset(number: u64) -> u64 {
     number / GROUP * 2 * COPY + number % GROUP * RECORD as u64
 }
 
+/// Level and index of the peaks of the range of `count` commitments, largest first.
+fn peaks(count: u64) -> impl Iterator<Item = (u32, u64)> {
+    let mut start = 0;
+    (0..64).rev().filter(move |level| count >> level & 1 == 1).map(move |level| {
+        let index = start >> level;
+        start += 1 << level;
+        (level, index)
+    })
+}
+
 /// Place of a perfect tree's root in the postorder of the range: level and index.
 fn node_place(level: u32, index: u64) -> u64 {
     let last = ((index + 1) << level) - 1;
@@ -224,12 +241,8 @@ impl CommitFiles {
     }
 
     pub(crate) fn read_range(&self, count: u64) -> Result<Range, StoreError> {
-        let mut peaks = Vec::new();
-        let mut start = 0;
-        for level in (0..64).rev().filter(|level| count >> level & 1 == 1) {
-            peaks.push(read_node(&*self.range, level, start >> level)?);
-            start += 1 << level;
-        }
+        let read = |(level, index)| read_node(&*self.range, level, index);
+        let peaks = peaks(count).map(read).collect::<Result<_, _>>()?;
         Range::from_parts(count, peaks).ok_or_else(|| StoreError::Corrupt(RANGE.into()))
     }
 }
@@ -342,12 +355,9 @@ impl CommitLog {
 
     /// Begins a log with the commit of a version whose earlier ones are elsewhere.
     pub(crate) fn begin(&mut self, record: &CommitRecord, range: Range) -> Result<(), StoreError> {
-        let mut start = 0;
-        let levels = (0..64).rev().filter(|level| range.count() >> level & 1 == 1);
-        for (level, peak) in levels.zip(range.peaks()) {
-            let at = node_place(level, start >> level) * 32;
+        for ((level, index), peak) in peaks(range.count()).zip(range.peaks()) {
+            let at = node_place(level, index) * 32;
             self.files.range.write_at(at, peak).map_err(failed(RANGE))?;
-            start += 1 << level;
         }
         self.files.range.sync().map_err(failed(RANGE))?;
         self.size = offset(record.number) / GROWTH * GROWTH;

@@ -4,7 +4,7 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 1 | format, 1 |
+//! | 1 | format, 2 |
 //! | 8, 8, 32 | version V, number of earlier commitments n, root_V |
 //! | 4 | number of chunks, this one included |
 //! | 32 each | peaks of the range of earlier commitments, one a set bit of n, largest first |
@@ -17,10 +17,12 @@
 //! | 8, 1 | first 64 bits of its least path (big-endian), number of bits d that its paths share |
 //! | d times | sibling on the way to the root, root first: 0 empty; 1 leaf or 2 node, and hash:32 |
 //! | varint | number of pairs |
-//! | each | key bytes (varint), key, value bytes (varint), value; by ascending path |
+//! | each | trie (varint), key bytes (varint), key, value bytes (varint), value; by ascending path |
 //!
 //! Chunks are the largest subtrees of at most the asked bytes: a pure function of the pairs. A
 //! chunk that is not as it should be leads to another root, so a bad sender is known at once.
+
+use std::ops;
 
 use crate::ProofError;
 use crate::bytes::{put_varint, take_array, take_varint};
@@ -29,15 +31,16 @@ use crate::commits::CommitRecord;
 use crate::forest::Forest;
 use crate::hash::{Hash, Hasher};
 use crate::index;
-use crate::letus::{Letus, TID};
+use crate::letus::Letus;
 use crate::page::Sub;
 use crate::proof::value_hash;
 use crate::prune::Pin;
 use crate::range::Range;
-use crate::tree::{Leaf, Path, path_of};
+use crate::tree::{Leaf, first_bits, path_of};
+use crate::trie::Tid;
 use crate::{Commitment, KEY_BYTES_MAX, StoreError, VALUE_BYTES_MAX, Version};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// Most bits that a chunk's paths are told to share: nobody finds more keys that do.
 const BITS_MAX: u8 = 64;
 /// What chunks are cut to unless asked otherwise.
@@ -47,8 +50,8 @@ pub const CHUNK_BYTES_MAX: usize = VALUE_BYTES_MAX + (1 << 20);
 
 const SHORT: ProofError = ProofError::Malformed("the chunk ends early");
 
-/// A key with its value.
-pub type Pair = (Vec<u8>, Vec<u8>);
+/// A key of a trie, with its value.
+pub type Pair = (Tid, Vec<u8>, Vec<u8>);
 
 /// A subtree by its place: first 64 bits of its least path, number of shared bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +64,10 @@ impl Place {
     /// The whole tree.
     const ALL: Self = Self { first: 0, bits: 0 };
 
-    /// Its first 64-bit number, and the first after it.
-    pub fn range(self) -> (u128, u128) {
+    /// The first 64 bits of its paths.
+    pub fn range(self) -> ops::Range<u128> {
         let first = u128::from(self.first);
-        (first, first + (1u128 << (BITS_MAX - self.bits)))
+        first..first + (1u128 << (BITS_MAX - self.bits))
     }
 
     fn is_sound(self) -> bool {
@@ -82,10 +85,6 @@ impl Place {
         let bit = 1u64 << (BITS_MAX - 1 - level);
         Self { first: (self.first ^ bit) & !(bit - 1), bits: level + 1 }
     }
-}
-
-fn first_bits(path: &Path) -> u64 {
-    path.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
 /// A version that is being sent. It is not pruned meanwhile.
@@ -107,7 +106,7 @@ impl<H: Hasher> Letus<H> {
         let (pin, _, record) = self.at(version)?;
         let view = self.view(record.pages_end).passing();
         let mut sizes = Vec::new();
-        index::visit_between(&view, record.root_page, Place::ALL.range(), &mut |entry| {
+        index::entries(&view, record.root_page, &index::ALL, &mut |entry| {
             let bytes = self.value(&record, entry.at, |record| {
                 record.key.len() + record.value.map_or(0, <[u8]>::len)
             })?;
@@ -119,7 +118,7 @@ impl<H: Hasher> Letus<H> {
         let mut subtrees = Vec::with_capacity(places.len());
         for place in places {
             let mut leaves = Vec::new();
-            index::visit_between(&view, record.root_page, place.range(), &mut |entry| {
+            index::entries(&view, record.root_page, &place.range(), &mut |entry| {
                 leaves.extend(entry.leaf());
                 Ok(())
             })?;
@@ -148,8 +147,8 @@ fn join<H: Hasher>(left: Sub, right: Sub) -> Sub {
 
 /// The subtree at a place that some of the chunks' tile.
 fn joined<H: Hasher>(subtrees: &[(Place, Sub)], place: Place) -> Sub {
-    let from = subtrees.partition_point(|(other, _)| other.range().1 <= place.range().0);
-    let to = subtrees.partition_point(|(other, _)| other.range().0 < place.range().1);
+    let from = subtrees.partition_point(|(other, _)| other.range().end <= place.range().start);
+    let to = subtrees.partition_point(|(other, _)| other.range().start < place.range().end);
     match subtrees.get(from..to).unwrap_or_default() {
         [] => Sub::Empty,
         [(_, sub)] => *sub,
@@ -199,13 +198,14 @@ impl<H: Hasher> Export<'_, H> {
         }
         let mut pairs = Vec::new();
         let view = self.store.view(self.record.pages_end).passing();
-        index::visit_between(&view, self.record.root_page, place.range(), &mut |entry| {
+        index::entries(&view, self.record.root_page, &place.range(), &mut |entry| {
             pairs.push(entry.at);
             Ok(())
         })?;
         put_varint(&mut out, pairs.len() as u64);
         for at in pairs {
             self.store.value(&self.record, at, |record| {
+                put_varint(&mut out, record.tid);
                 for part in [record.key, record.value.unwrap_or_default()] {
                     put_varint(&mut out, part.len() as u64);
                     out.extend_from_slice(part);
@@ -288,24 +288,24 @@ pub fn read_chunk<H: Hasher>(
         });
     }
     let count = take_varint(rest).ok_or(SHORT)?;
-    // Each pair takes two bytes at least.
-    if count > rest.len() as u64 / 2 {
+    // Each pair takes three bytes at least.
+    if count > rest.len() as u64 / 3 {
         return Err(SHORT);
     }
     let mut pairs = Vec::with_capacity(count as usize);
     let mut leaves = Vec::with_capacity(count as usize);
     for _ in 0..count {
+        let tid = take_varint(rest).ok_or(SHORT)?;
         let key = part(rest, KEY_BYTES_MAX)?;
         let value = part(rest, VALUE_BYTES_MAX)?;
-        let path = path_of::<H>(TID, key);
-        let (from, to) = place.range();
-        let first = u128::from(first_bits(&path));
+        let path = path_of::<H>(tid, key);
+        let inside = place.range().contains(&u128::from(first_bits(&path)));
         let ascends = leaves.last().is_none_or(|last: &Leaf| last.path < path);
-        if first < from || first >= to || !ascends {
+        if !inside || !ascends {
             return Err(ProofError::Malformed("a key is out of place"));
         }
         leaves.push(Leaf { path, value: value_hash::<H>(value) });
-        pairs.push((key.to_vec(), value.to_vec()));
+        pairs.push((tid, key.to_vec(), value.to_vec()));
     }
     if !rest.is_empty() {
         return Err(ProofError::Malformed("trailing bytes"));

@@ -4,6 +4,7 @@
 //! last; an opening after a crash finds no commit and begins anew. The manifest, which says that
 //! nothing before the version can be read, is written before the commit record.
 
+use std::ops::Range;
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::export::{CHUNK_BYTES_MAX, Head, read_chunk};
 use crate::hash::{Hash, Hasher};
 use crate::letus::{Letus, Options};
 use crate::location::Location;
-use crate::{Commitment, ProofError, StoreError, Write};
+use crate::writer::Item;
+use crate::{Commitment, ProofError, StoreError};
 
 /// Why an import does not go on.
 #[derive(Debug, thiserror::Error)]
@@ -89,11 +91,12 @@ impl<H: Hasher> Import<H> {
             return Err(ProofError::Malformed("the chunk is too long").into());
         }
         let (place, pairs) = read_chunk::<H>(chunk, self.head.committed.root)?;
-        let (start, end) = place.range();
+        let Range { start, end } = place.range();
         if start != self.next {
             return Err(ProofError::Malformed("it is another chunk").into());
         }
-        let batch: Vec<Write> = pairs.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        let items = pairs.iter().map(|(tid, key, value)| (*tid, &key[..], Some(&value[..])));
+        let batch: Vec<Item<'_>> = items.collect();
         if !batch.is_empty() || end == 1 << 64 {
             let version = self.head.committed.version;
             self.ingested = self.store.ingest(version, &batch, self.ingested)?;

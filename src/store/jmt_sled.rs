@@ -33,8 +33,8 @@ use jmt::{JellyfishMerkleTree, KeyHash, OwnedValue, RootHash};
 use sha2::Sha256;
 
 use crate::{
-    Change, Commitment, EachChange, KEY_BYTES_MAX, ProofError, Proven, Store, StoreError,
-    VALUE_BYTES_MAX, Version, Write,
+    Change, Commitment, EachChange, ProofError, Proven, Store, StoreError, Version, Write,
+    check_lengths, check_next,
 };
 
 /// Name of the scheme.
@@ -133,9 +133,8 @@ impl JmtSled {
     ) -> Result<BTreeMap<&'b [u8], Option<&'b [u8]>>, StoreError> {
         let mut changed = BTreeMap::new();
         for (key, value) in batch {
-            check_len("key", key.len(), KEY_BYTES_MAX)?;
             let value = value.as_deref();
-            check_len("value", value.map_or(0, <[u8]>::len), VALUE_BYTES_MAX)?;
+            check_lengths(key, value)?;
             changed.insert(key.as_slice(), value);
         }
         if let Some(latest) = latest {
@@ -187,10 +186,6 @@ fn backend(error: sled::Error) -> StoreError {
 /// An error of the tree: it reads through this store, so its failure is a missing or bad node.
 fn corrupt(error: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt(error.to_string())
-}
-
-fn check_len(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
-    if bytes > max { Err(StoreError::TooLarge { what, bytes, max }) } else { Ok(()) }
 }
 
 /// # Panics
@@ -261,9 +256,7 @@ impl Store for JmtSled {
         }
         writer.pending = None;
         let latest = self.latest().map(|(version, _)| version);
-        if latest.map_or(0, |latest| latest + 1) != version {
-            return Err(StoreError::Version { asked: version, latest });
-        }
+        check_next(version, latest)?;
         let changed = self.changed(latest, batch)?;
         let hashed = changed
             .iter()

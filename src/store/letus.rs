@@ -14,32 +14,29 @@
 //! An opening starts new segments, so that nothing of an earlier incarnation is ever overwritten,
 //! and deletes the segments that no commit names.
 
-use std::collections::BTreeMap;
 use std::path::Path as FsPath;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::cache::Cache;
-use crate::commitment::{Committed, Later, StateProof};
+use crate::commitment::StateProof;
 use crate::commits::{CommitFiles, CommitLog, CommitRecord, OpenReport};
 use crate::disk::{Disk, FileDisk, failed};
 use crate::hash::{Blake3, Hasher};
-use crate::index::{self, Pages};
+use crate::index::Pages;
 use crate::location::Location;
 use crate::manifest::Manifest;
-use crate::page::{DELTAS_MAX, Loaded, Page};
+use crate::page::{DELTAS_MAX, Loaded};
 use crate::page_record::load;
 use crate::prune::{Pin, Readers};
 use crate::stream::{Kind, Stream};
 use crate::tree::{Path, path_of};
+use crate::trie::{DEFAULT_TRIE, Tid};
 use crate::values::ValueRecord;
-use crate::writer::Writer;
+use crate::writer::{Item, Writer};
 use crate::{
-    Change, Commitment, EachChange, KEY_BYTES_MAX, ProofError, Proven, Store, StoreError,
-    VALUE_BYTES_MAX, Version, Write,
+    Change, Commitment, EachChange, ProofError, Proven, Store, StoreError, Version, Write,
+    check_lengths, check_next,
 };
-
-/// The one trie of the trait [`Store`].
-pub(crate) const TID: u64 = 0;
 
 /// How a store works. No option changes a root.
 #[derive(Debug, Clone, Copy)]
@@ -232,6 +229,40 @@ impl<H: Hasher> Letus<H> {
         })
     }
 
+    /// [`Store::commit`] of writes to any tries. Of several writes of one key of a trie the last
+    /// counts.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub fn commit_tries(
+        &self,
+        version: Version,
+        batch: &[(Tid, Write)],
+    ) -> Result<Commitment, StoreError> {
+        let items = batch.iter().map(|(tid, (key, value))| (*tid, &key[..], value.as_deref()));
+        self.commit_items(version, items.collect())
+    }
+
+    fn commit_items(
+        &self,
+        version: Version,
+        batch: Vec<Item<'_>>,
+    ) -> Result<Commitment, StoreError> {
+        let mut writer = self.writer();
+        if writer.poisoned {
+            return Err(StoreError::Poisoned);
+        }
+        writer.pending = None;
+        check_next(version, self.tip().map(|tip| tip.version))?;
+        for (_, key, value) in &batch {
+            check_lengths(key, *value)?;
+        }
+        let pending = self.make(&writer, version, &batch)?;
+        let commitment = pending.record.commitment;
+        writer.pending = Some(pending);
+        Ok(commitment)
+    }
+
     /// What the opening found.
     pub fn open_report(&self) -> &OpenReport {
         &self.report
@@ -289,73 +320,6 @@ impl<H: Hasher> Letus<H> {
     ) -> Result<T, StoreError> {
         self.values.with(at, tip.values_end, |body| ValueRecord::decode(at, body).map(each))
     }
-
-    /// Place of the newest record of a key at or before the version of `record`.
-    ///
-    /// Places ascend with versions: what is before the end of a version's values is no younger.
-    pub(crate) fn newest_at(
-        &self,
-        tip: &CommitRecord,
-        record: &CommitRecord,
-        key: &[u8],
-    ) -> Result<Option<Location>, StoreError> {
-        let path = path_of::<H>(TID, key);
-        let mut newest = None;
-        index::find(&self.view(tip.pages_end), tip.root_page, &[path], &mut |entry| {
-            newest = entry.map(|(_, entry)| entry.at);
-            Ok(())
-        })?;
-        while let Some(at) = newest.filter(|at| *at >= record.values_end) {
-            let (prev, jump) = self.value(tip, at, |record| (record.prev, record.jump))?;
-            newest = jump.filter(|jump| *jump >= record.values_end).or(prev);
-        }
-        Ok(newest)
-    }
-
-    /// A key's value at `version`, with its proof against the newest commitment.
-    ///
-    /// # Errors
-    /// If the version is not there or the store is corrupt.
-    pub fn prove_at(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
-        let (_pin, tip, record) = self.at(version)?;
-        let later = if tip.version == version {
-            None
-        } else {
-            Some(Later {
-                siblings: self.commits.path::<H>(record.number, tip.number)?,
-                version: tip.version,
-                earlier: tip.number,
-                root: tip.root,
-            })
-        };
-        self.proof(&tip, &record, key, later)
-    }
-
-    fn proof(
-        &self,
-        tip: &CommitRecord,
-        record: &CommitRecord,
-        key: &[u8],
-        later: Option<Later>,
-    ) -> Result<Proven, StoreError> {
-        let path = path_of::<H>(TID, key);
-        let (tree, at) = index::prove::<H>(&self.view(tip.pages_end), record.root_page, &path)?;
-        let value = match at {
-            Some(at) => self.value(tip, at, |record| record.value.map(<[u8]>::to_vec))?,
-            None => None,
-        };
-        let proof = StateProof {
-            tree,
-            at: Committed {
-                version: record.version,
-                earlier: record.number,
-                root: record.root,
-                range: record.range,
-            },
-            later,
-        };
-        Ok(Proven { value, proof: proof.encode() })
-    }
 }
 
 /// Checks a commit's frames against its record.
@@ -374,10 +338,6 @@ fn check_frames(values: &Stream, pages: &Stream, record: &CommitRecord) -> Resul
     )))
 }
 
-fn check_len(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
-    if bytes > max { Err(StoreError::TooLarge { what, bytes, max }) } else { Ok(()) }
-}
-
 impl<H: Hasher> Store for Letus<H> {
     fn scheme(&self) -> &'static str {
         H::SCHEME
@@ -388,23 +348,8 @@ impl<H: Hasher> Store for Letus<H> {
     }
 
     fn commit(&self, version: Version, batch: &[Write]) -> Result<Commitment, StoreError> {
-        let mut writer = self.writer();
-        if writer.poisoned {
-            return Err(StoreError::Poisoned);
-        }
-        writer.pending = None;
-        let latest = self.tip().map(|tip| tip.version);
-        if latest.map_or(0, |latest| latest + 1) != version {
-            return Err(StoreError::Version { asked: version, latest });
-        }
-        for (key, value) in batch {
-            check_len("key", key.len(), KEY_BYTES_MAX)?;
-            check_len("value", value.as_ref().map_or(0, Vec::len), VALUE_BYTES_MAX)?;
-        }
-        let pending = self.make(&writer, version, batch)?;
-        let commitment = pending.record.commitment;
-        writer.pending = Some(pending);
-        Ok(commitment)
+        let items = batch.iter().map(|(key, value)| (DEFAULT_TRIE, &key[..], value.as_deref()));
+        self.commit_items(version, items.collect())
     }
 
     fn persist(&self, version: Version) -> Result<(), StoreError> {
@@ -427,15 +372,11 @@ impl<H: Hasher> Store for Letus<H> {
     }
 
     fn newest(&self, version: Version, key: &[u8]) -> Result<Option<Change>, StoreError> {
-        let (_pin, tip, record) = self.at(version)?;
-        let at = self.newest_at(&tip, &record, key)?;
-        let change = |record: ValueRecord<'_>| (record.version, record.value.map(<[u8]>::to_vec));
-        at.map(|at| self.value(&tip, at, change)).transpose()
+        self.trie(DEFAULT_TRIE).newest(version, key)
     }
 
     fn prove(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
-        let (_pin, tip, record) = self.at(version)?;
-        self.proof(&tip, &record, key, None)
+        self.trie(DEFAULT_TRIE).prove(version, key)
     }
 
     fn changes(
@@ -444,24 +385,7 @@ impl<H: Hasher> Store for Letus<H> {
         to: Version,
         each: &mut EachChange<'_>,
     ) -> Result<(), StoreError> {
-        self.at(to)?;
-        if from > to {
-            return Ok(());
-        }
-        let _pin = self.pin(from)?;
-        for version in from..=to {
-            let record = self.record(version)?;
-            let mut changed = BTreeMap::new();
-            self.values.records(record.values_start, record.values_end, &mut |at, body| {
-                let ValueRecord { key, value, .. } = ValueRecord::decode(at, body)?;
-                changed.insert(key.to_vec(), value.map(<[u8]>::to_vec));
-                Ok(())
-            })?;
-            for (key, value) in &changed {
-                each(version, key, value.as_deref());
-            }
-        }
-        Ok(())
+        self.trie(DEFAULT_TRIE).changes(from, to, each)
     }
 
     fn scan(
@@ -470,23 +394,7 @@ impl<H: Hasher> Store for Letus<H> {
         prefix: &[u8],
         each: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), StoreError> {
-        let (_pin, tip, record) = self.at(version)?;
-        let mut found = BTreeMap::new();
-        index::visit(&self.view(tip.pages_end), record.root_page, &mut |loaded| {
-            let Page::Leaf(page) = &loaded.page else { return Ok(()) };
-            for entry in page.entries.iter().filter(|entry| entry.value.is_some()) {
-                self.value(&tip, entry.at, |ValueRecord { key, value, .. }| {
-                    if let (true, Some(value)) = (key.starts_with(prefix), value) {
-                        found.insert(key.to_vec(), value.to_vec());
-                    }
-                })?;
-            }
-            Ok(())
-        })?;
-        for (key, value) in &found {
-            each(key, value);
-        }
-        Ok(())
+        self.trie(DEFAULT_TRIE).scan(version, prefix, each)
     }
 }
 
@@ -502,22 +410,24 @@ pub fn verify<H: Hasher>(
     proof: &[u8],
 ) -> Result<(), ProofError> {
     let proof = StateProof::decode(proof)?;
-    if proof.later.is_some() {
+    if proof.anchor.later.is_some() {
         return Err(ProofError::Invalid("it is about an older version".into()));
     }
-    proof.verify::<H>(commitment, &path_of::<H>(TID, key), value).map(drop)
+    proof.verify::<H>(commitment, &path_of::<H>(DEFAULT_TRIE, key), value).map(drop)
 }
 
-/// Checks a proof of [`Letus::prove_at`] that a key had a value (none: was absent) at some version
-/// of the history that `commitment` ends, and returns that version.
+/// Checks a proof of [`Trie::prove_at`] that a key of a trie had a value (none: was absent) at some
+/// version of the history that `commitment` ends, and returns that version.
 ///
 /// # Errors
 /// If it is none.
+///
+/// [`Trie::prove_at`]: crate::trie::Trie::prove_at
 pub fn verify_at<H: Hasher>(
     commitment: Commitment,
-    key: &[u8],
+    (tid, key): (Tid, &[u8]),
     value: Option<&[u8]>,
     proof: &[u8],
 ) -> Result<Version, ProofError> {
-    StateProof::decode(proof)?.verify::<H>(commitment, &path_of::<H>(TID, key), value)
+    StateProof::decode(proof)?.verify::<H>(commitment, &path_of::<H>(tid, key), value)
 }

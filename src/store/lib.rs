@@ -37,8 +37,10 @@ mod segment;
 pub mod sim;
 pub mod stream;
 pub mod tree;
+pub mod trie;
 pub mod update;
 pub mod values;
+mod walk;
 mod writer;
 
 use std::fmt;
@@ -222,6 +224,24 @@ pub enum ProofError {
 
 /// The schemes that [`open`] and [`verify`] know.
 pub const SCHEMES: [&str; 2] = [Blake3::SCHEME, jmt_sled::SCHEME];
+
+/// A commit must be of the version after the latest.
+pub(crate) fn check_next(asked: Version, latest: Option<Version>) -> Result<(), StoreError> {
+    let next = latest.map_or(0, |latest| latest.saturating_add(1));
+    if asked == next { Ok(()) } else { Err(StoreError::Version { asked, latest }) }
+}
+
+/// A key and its new value must be within their limits.
+pub(crate) fn check_lengths(key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
+    let value = value.map_or(0, <[u8]>::len);
+    for (what, bytes, max) in [("key", key.len(), KEY_BYTES_MAX), ("value", value, VALUE_BYTES_MAX)]
+    {
+        if bytes > max {
+            return Err(StoreError::TooLarge { what, bytes, max });
+        }
+    }
+    Ok(())
+}
 
 /// Opens the store of a scheme in `dir`, or makes an empty one where nothing is, with `cache_bytes`
 /// for what it keeps in memory and `workers` threads for a commit.

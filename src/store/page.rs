@@ -91,6 +91,11 @@ impl LeafPage {
         self.entries.iter().filter_map(Entry::leaf)
     }
 
+    /// The entries without the tombstones.
+    pub fn live(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| entry.value.is_some())
+    }
+
     /// The entry of a path, and its place.
     pub fn find(&self, path: &Path) -> Option<(usize, &Entry)> {
         let at = self.entries.binary_search_by(|entry| order(&entry.path, path)).ok()?;

@@ -196,7 +196,7 @@ impl<H: Hasher> Letus<H> {
         let mut values = Needed::before(record.values_start);
         let mut pages = Needed::before(record.pages_start);
         let view = self.view(record.pages_end).passing();
-        index::visit(&view, record.root_page, &mut |loaded| {
+        index::visit(&view, record.root_page, &index::ALL, &mut |loaded| {
             let mut at = loaded.links.newest;
             pages.add(at);
             while at != loaded.links.base {

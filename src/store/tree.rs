@@ -17,10 +17,14 @@ pub fn bit(path: &Path, level: usize) -> bool {
     path.get(level / 8).is_some_and(|byte| byte >> (7 - level % 8) & 1 == 1)
 }
 
+/// A path's first 64 bits, as a number that orders as paths do.
+pub(crate) fn first_bits(path: &Path) -> u64 {
+    path.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
 /// The order of paths; their first eight bytes decide nearly always, without a call.
 pub(crate) fn order(a: &Path, b: &Path) -> std::cmp::Ordering {
-    let first = |path: &Path| path.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-    first(a).cmp(&first(b)).then_with(|| a.cmp(b))
+    first_bits(a).cmp(&first_bits(b)).then_with(|| a.cmp(b))
 }
 
 /// How many leading bits two paths share; 256 if they are equal.

@@ -8,7 +8,7 @@ use crate::disk::failed;
 use crate::hash::{Hash, Hasher};
 use crate::import::Ingested;
 use crate::index;
-use crate::letus::{Letus, Options, TID, full};
+use crate::letus::{Letus, Options, full};
 use crate::location::Location;
 use crate::manifest::Manifest;
 use crate::page::{Chain, Entry};
@@ -17,9 +17,10 @@ use crate::prune::Readers;
 use crate::range::Range;
 use crate::stream::{Appender, Kind, Piece};
 use crate::tree::{Path, order, path_of};
+use crate::trie::Tid;
 use crate::update::{self, BaseRule, Change, Written};
 use crate::values::{ValueRecord, jump_width};
-use crate::{StoreError, Version, Write};
+use crate::{StoreError, Version};
 
 /// A commit that is in memory only.
 pub(crate) struct Pending {
@@ -54,11 +55,14 @@ struct Before {
     next_jump: Option<Location>,
 }
 
-/// A write of a batch: the path of its key, the hash of its value.
+/// A write of a batch: trie, key, new value or none.
+pub(crate) type Item<'a> = (Tid, &'a [u8], Option<&'a [u8]>);
+
+/// An item with the path of its key and the hash of its value.
 struct Hashed<'a> {
     path: Path,
     value_hash: Option<Hash>,
-    write: &'a Write,
+    item: Item<'a>,
 }
 
 /// Results of `work` on parts of `all`, each on a thread of its own, in their order.
@@ -131,12 +135,12 @@ impl<H: Hasher> Letus<H> {
     }
 
     /// The batch by ascending path, of each key the last write.
-    fn hashed<'a>(&self, batch: &'a [Write]) -> Result<Vec<Hashed<'a>>, StoreError> {
+    fn hashed<'a>(&self, batch: &[Item<'a>]) -> Result<Vec<Hashed<'a>>, StoreError> {
         let mut hashed = in_parts(batch, self.options.workers, |part| {
-            let hash = |write: &'a Write| Hashed {
-                path: path_of::<H>(TID, &write.0),
-                value_hash: write.1.as_deref().map(value_hash::<H>),
-                write,
+            let hash = |item: &Item<'a>| Hashed {
+                path: path_of::<H>(item.0, item.1),
+                value_hash: item.2.map(value_hash::<H>),
+                item: *item,
             };
             Ok(part.iter().map(hash).collect())
         })?;
@@ -151,7 +155,7 @@ impl<H: Hasher> Letus<H> {
         &self,
         writer: &Writer,
         version: Version,
-        batch: &[Write],
+        batch: &[Item<'_>],
     ) -> Result<Pending, StoreError> {
         let tip = self.tip();
         let hashed = self.hashed(batch)?;
@@ -221,7 +225,7 @@ impl<H: Hasher> Letus<H> {
     pub(crate) fn ingest(
         &self,
         version: Version,
-        batch: &[Write],
+        batch: &[Item<'_>],
         Ingested { root, ends: [values_end, pages_end] }: Ingested,
     ) -> Result<Ingested, StoreError> {
         let appender =
@@ -321,7 +325,8 @@ fn append_values(
 ) -> Result<Vec<Change>, StoreError> {
     let mut changes = Vec::with_capacity(hashed.len());
     let mut subtree = None;
-    for (Hashed { path, value_hash, write: (key, value) }, before) in hashed.iter().zip(before) {
+    for (Hashed { path, value_hash, item: (tid, key, value) }, before) in hashed.iter().zip(before)
+    {
         if before.and_then(|before| before.entry.value) == *value_hash {
             continue;
         }
@@ -332,14 +337,14 @@ fn append_values(
         }
         let record = ValueRecord {
             version,
-            tid: TID,
+            tid: *tid,
             key,
             length: before
                 .map_or(Some(1), |b| b.chain.length.checked_add(1))
                 .ok_or_else(chain_full)?,
             prev: before.map(|before| before.entry.at),
             jump: before.and_then(|before| before.next_jump),
-            value: value.as_deref(),
+            value: *value,
         };
         let (at, _) = values.encode(|out| record.encode(out)).ok_or_else(|| full("values"))?;
         // What it jumps to is known to jump somewhere if it is the record just before.

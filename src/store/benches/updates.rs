@@ -115,7 +115,7 @@ fn reads(store: &Letus, keys: u64, random: &mut StdRng) {
         let mut made = Vec::new();
         let prove = each(CALLS, || {
             let key = any();
-            let proven = store.prove_at(version, &key).unwrap();
+            let proven = store.trie(0).prove_at(version, &key).unwrap();
             made.push((key, proven));
         });
         let bytes: usize = made.iter().map(|(_, proven)| proven.proof.len()).sum();
@@ -123,7 +123,10 @@ fn reads(store: &Letus, keys: u64, random: &mut StdRng) {
         let verify = each(CALLS, || {
             let (key, proven) = next.next().unwrap();
             let value = proven.value.as_deref();
-            assert_eq!(verify_at::<Blake3>(commitment, key, value, &proven.proof), Ok(version));
+            assert_eq!(
+                verify_at::<Blake3>(commitment, (0, key), value, &proven.proof),
+                Ok(version)
+            );
         });
         println!(
             "{what} version: get {get:.2} us; proof of {} B: made in {prove:.1} us, verified in \

@@ -89,7 +89,7 @@ proptest! {
         if let Ok(store) = <Letus>::open_on(Arc::new(disk), Path::new("sim"), SMALL) {
             let latest = store.latest().map_or(0, |(version, _)| version);
             let _ = store.audit(latest);
-            let _ = store.prove_at(28, b"key");
+            let _ = store.trie(0).prove_at(28, b"key");
             let _ = store.changes(29, latest, &mut |_, _, _| ());
         }
     }

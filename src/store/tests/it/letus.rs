@@ -68,7 +68,7 @@ pub fn naive_root(model: &Model) -> Hash {
 }
 
 pub fn root_at(store: &Letus, version: u64) -> Hash {
-    StateProof::decode(&store.prove(version, b"any").unwrap().proof).unwrap().at.root
+    StateProof::decode(&store.prove(version, b"any").unwrap().proof).unwrap().anchor.at.root
 }
 
 pub fn step(store: &Letus, version: u64, batch: &[Write]) -> Commitment {
@@ -88,8 +88,8 @@ pub fn check(store: &Letus, version: u64, commitment: Commitment, model: &Model,
         let proven = store.prove(version, &key).unwrap();
         assert_eq!(proven.value.as_deref(), value);
         verify(store.scheme(), commitment, &key, value, &proven.proof).unwrap();
-        let later = store.prove_at(version, &key).unwrap();
-        assert_eq!(verify_at::<Blake3>(newest, &key, value, &later.proof), Ok(version));
+        let later = store.trie(0).prove_at(version, &key).unwrap();
+        assert_eq!(verify_at::<Blake3>(newest, (0, &key), value, &later.proof), Ok(version));
         if newest != commitment {
             let refused = verify(store.scheme(), newest, &key, value, &later.proof);
             assert!(refused.is_err(), "an old value is not the current one");
@@ -204,7 +204,7 @@ fn near<const SHARED: usize>(count: u32) {
             let proven = store.prove(version, &key(i)).unwrap();
             let value = model.get(&key(i)).map(Vec::as_slice);
             assert_eq!(proven.value.as_deref(), value);
-            assert_eq!(StateProof::decode(&proven.proof).unwrap().at.root, root);
+            assert_eq!(StateProof::decode(&proven.proof).unwrap().anchor.at.root, root);
             let verified = letus::verify::<Near<SHARED>>(commitment, &key(i), value, &proven.proof);
             assert_eq!(verified, Ok(()));
         }

@@ -57,6 +57,7 @@ fn check_history(store: &Letus, version: u64, oldest: u64, facts: &[(Commitment,
     for key in [3u32, 50].map(|key| key.to_be_bytes().to_vec()) {
         let mut seen = Vec::new();
         store
+            .trie(0)
             .history(version, &key, &mut |v, value| seen.push((v, value.map(<[u8]>::to_vec))))
             .unwrap();
         let at = |version: u64| facts[version as usize].1.get(&key).cloned();
@@ -207,7 +208,7 @@ fn readers_beside_writer_and_pruner() {
                         let key = random.random_range(0..120u32).to_be_bytes();
                         let expected = facts[version as usize].1.get(&key[..]);
                         assert_eq!(store.get(version, &key).unwrap().as_ref(), expected);
-                        let proven = store.prove_at(version, &key).unwrap();
+                        let proven = store.trie(0).prove_at(version, &key).unwrap();
                         assert_eq!(proven.value.as_ref(), expected);
                     }
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plasma_store::Commitment;
-use plasma_store::commitment::{Committed, Later, StateProof};
+use plasma_store::commitment::{Anchor, Committed, Later, StateProof};
 use plasma_store::hash::{Blake3, Domain, EMPTY, Hash, Hasher, Sha2};
 use plasma_store::proof::{Proof, Terminal, prove, value_hash};
 use plasma_store::range::{Range, path};
@@ -139,8 +139,10 @@ fn state_proof(count: u64) -> (StateProof, Commitment, Path, Vec<u8>) {
         Committed { version: 50, earlier: 5, root: [9; 32], range: range.root::<Blake3>() };
     let proof = StateProof {
         tree: prove::<Blake3>(&leaves, path),
-        at,
-        later: Some(Later { siblings, version: 50, earlier: 5, root: [9; 32] }),
+        anchor: Anchor {
+            at,
+            later: Some(Later { siblings, version: 50, earlier: 5, root: [9; 32] }),
+        },
     };
     (proof, newest.commitment::<Blake3>(), *path, number.to_le_bytes().to_vec())
 }
