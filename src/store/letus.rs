@@ -17,6 +17,7 @@
 use std::path::Path as FsPath;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use crate::batch_proof;
 use crate::cache::Cache;
 use crate::commitment::StateProof;
 use crate::commits::{CommitFiles, CommitLog, CommitRecord, OpenReport};
@@ -27,6 +28,7 @@ use crate::location::Location;
 use crate::manifest::Manifest;
 use crate::page::{DELTAS_MAX, Loaded};
 use crate::page_record::load;
+use crate::proof::value_hash;
 use crate::prune::{Pin, Readers};
 use crate::stream::{Kind, Stream};
 use crate::tree::{Path, path_of};
@@ -430,4 +432,30 @@ pub fn verify_at<H: Hasher>(
     proof: &[u8],
 ) -> Result<Version, ProofError> {
     StateProof::decode(proof)?.verify::<H>(commitment, &path_of::<H>(tid, key), value)
+}
+
+/// Checks a proof of [`Trie::prove_many`] that keys of a trie had these values (none: were absent)
+/// at some version of the history that `commitment` ends, and returns that version.
+///
+/// # Errors
+/// If it is none.
+///
+/// [`Trie::prove_many`]: crate::trie::Trie::prove_many
+pub fn verify_many<H: Hasher>(
+    commitment: Commitment,
+    tid: Tid,
+    pairs: &[(&[u8], Option<&[u8]>)],
+    proof: &[u8],
+) -> Result<Version, ProofError> {
+    let claim = |(key, value): &(&[u8], Option<&[u8]>)| {
+        (path_of::<H>(tid, key), value.map(value_hash::<H>))
+    };
+    let mut claims: Vec<_> = pairs.iter().map(claim).collect();
+    claims.sort_unstable();
+    claims.dedup();
+    if claims.array_windows().any(|[(a, _), (b, _)]| a == b) {
+        return Err(ProofError::Invalid("a key is said to have two values".into()));
+    }
+    let (root, anchor) = batch_proof::read::<H>(proof, &claims)?;
+    anchor.verify::<H>(commitment, root)
 }

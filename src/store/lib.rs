@@ -14,6 +14,7 @@
 mod readme {}
 
 mod audit;
+mod batch_proof;
 mod bytes;
 mod cache;
 pub mod commitment;

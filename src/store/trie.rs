@@ -4,15 +4,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::batch_proof;
 use crate::commitment::{Anchor, Later, StateProof};
 use crate::commits::CommitRecord;
 use crate::hash::Hasher;
 use crate::index;
 use crate::letus::Letus;
 use crate::location::Location;
-use crate::tree::path_of;
+use crate::tree::{Path, path_of};
 use crate::values::ValueRecord;
-use crate::walk;
+use crate::walk::{self, Step, Walk};
 use crate::{Change, EachChange, Proven, StoreError, Version};
 
 /// Number of a trie.
@@ -20,6 +21,15 @@ pub type Tid = u64;
 
 /// The trie of the trait [`crate::Store`].
 pub const DEFAULT_TRIE: Tid = 0;
+
+/// Values of many keys, or their absence, with the bytes that prove them all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvenMany {
+    /// In the order of the keys.
+    pub values: Vec<Option<Vec<u8>>>,
+    /// Checked by [`crate::letus::verify_many`].
+    pub proof: Vec<u8>,
+}
 
 /// A trie of a store. Every store has every trie; one without keys leaves no trace.
 pub struct Trie<'a, H: Hasher> {
@@ -127,6 +137,27 @@ impl<H: Hasher> Trie<'_, H> {
     pub fn prove_at(&self, version: Version, key: &[u8]) -> Result<Proven, StoreError> {
         let (_pin, tip, record) = self.store.at(version)?;
         self.proof(&tip, &record, key, self.store.anchor(&tip, &record)?)
+    }
+
+    /// Values of keys at `version`, in their order, with one proof of all against the newest
+    /// commitment: [`crate::letus::verify_many`] checks it.
+    pub fn prove_many(&self, version: Version, keys: &[&[u8]]) -> Result<ProvenMany, StoreError> {
+        let store = self.store;
+        let (_pin, tip, record) = store.at(version)?;
+        let places: Vec<Path> = keys.iter().map(|key| path_of::<H>(self.tid, key)).collect();
+        let mut paths = places.clone();
+        paths.sort_unstable();
+        paths.dedup();
+        let walk = Walk::new::<H>(&store.view(tip.pages_end), record.root_page, &paths)?;
+        let mut found = BTreeMap::new();
+        for step in &walk.steps {
+            if let Step::Own(entry) = step {
+                let value = store.value(&tip, entry.at, |r| r.value.map(<[u8]>::to_vec))?;
+                found.insert(entry.path, value);
+            }
+        }
+        let values = places.iter().map(|path| found.get(path).cloned().flatten()).collect();
+        Ok(ProvenMany { values, proof: batch_proof::encode(&walk, &store.anchor(&tip, &record)?) })
     }
 
     fn proof(

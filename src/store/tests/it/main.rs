@@ -14,3 +14,4 @@ mod opening;
 mod prune;
 mod streams;
 mod tree;
+mod tries;
