@@ -9,9 +9,9 @@
 //! | 64 | only of another leaf: its path and value hash |
 //! | 32 | only of 5: its hash |
 //!
-//! Then the anchor ([`crate::commitment`]). One encoding a proof, as with one key: an inner node has
-//! two halves with leaves or one that is a node, another leaf shares the bits of the way to it,
-//! nothing follows.
+//! Then the anchor ([`crate::commitment`]). One encoding a proof, as with one key: an inner node
+//! has two halves with leaves or one that is a node, another leaf shares the bits of the way to
+//! it, nothing follows.
 
 use crate::ProofError;
 use crate::bytes::take_array;

@@ -17,7 +17,7 @@
 //! | 8, 1 | first 64 bits of its least path (big-endian), number of bits d that its paths share |
 //! | d times | sibling on the way to the root, root first: 0 empty; 1 leaf or 2 node, and hash:32 |
 //! | varint | number of pairs |
-//! | each | trie (varint), key bytes (varint), key, value bytes (varint), value; by ascending path |
+//! | each | trie, key bytes (varints), key, value bytes (varint), value; by ascending path |
 //!
 //! Chunks are the largest subtrees of at most the asked bytes: a pure function of the pairs. A
 //! chunk that is not as it should be leads to another root, so a bad sender is known at once.
