@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use crate::bytes::take_array;
 use crate::commitment::Committed;
-use crate::disk::{Disk, DiskFile, Mode, failed};
+use crate::disk::{Access, Disk, DiskFile, Mode, failed};
 use crate::hash::{Hash, Hasher};
 use crate::location::Location;
 use crate::range::Range;
@@ -149,7 +149,8 @@ struct Found {
 pub struct OpenReport {
     /// Number of a commit that was never acknowledged and is cut off.
     pub cut: Option<u64>,
-    /// Number of a commit of whose record one copy was damaged and is repaired.
+    /// Number of a commit of whose record one copy was damaged and is repaired, if the store was
+    /// opened for writing.
     pub repaired: Option<u64>,
 }
 
@@ -249,7 +250,7 @@ impl CommitFiles {
 
 impl CommitLog {
     /// Opens the log, or makes an empty one, and returns the last commit. Nothing before `oldest`
-    /// need be there.
+    /// need be there. For reading only nothing is made or repaired.
     ///
     /// # Errors
     /// `Corrupt` if a record is broken that a later one follows, or the range does not lead to the
@@ -257,11 +258,12 @@ impl CommitLog {
     pub fn open<H: Hasher>(
         disk: &dyn Disk,
         oldest: Version,
+        access: Access,
     ) -> Result<(Self, Option<CommitRecord>, OpenReport), StoreError> {
         let names = disk.list().map_err(failed(COMMITS))?;
         let file = |name: &str| {
             let there = names.iter().any(|other| other == name);
-            let mode = if there { Mode::Write } else { Mode::Create };
+            let mode = if there || access == Access::Read { Mode::Write } else { Mode::Create };
             disk.open(name, mode).map_err(failed(name))
         };
         let files = CommitFiles { commits: file(COMMITS)?, range: file(RANGE)? };
@@ -278,7 +280,7 @@ impl CommitLog {
         }
         let mut log = Self { files, size, last: 0, range: Range::default() };
         let Some(Found { record, crc, damaged }) = last else {
-            log.is_new(oldest > 0)?;
+            log.is_new(oldest > 0, access)?;
             return Ok((log, None, report));
         };
         if let Some(before) = record.number.checked_sub(1).filter(|_| record.version > oldest) {
@@ -293,7 +295,9 @@ impl CommitLog {
         }
         if let Some(at) = damaged {
             report.repaired = Some(record.number);
-            log.files.commits.write_at(at, &record.encode().0).map_err(failed(COMMITS))?;
+            if access == Access::Write {
+                log.files.commits.write_at(at, &record.encode().0).map_err(failed(COMMITS))?;
+            }
         }
         // Written, but never acknowledged: whatever is in the next slot is overwritten.
         let mut next = [0; RECORD];
@@ -302,8 +306,10 @@ impl CommitLog {
             log.files.commits.read_at(after, &mut next).map_err(failed(COMMITS))?;
             report.cut = next.iter().any(|byte| *byte != 0).then_some(record.number + 1);
         }
-        log.files.commits.sync().map_err(failed(COMMITS))?;
-        log.files.range.sync().map_err(failed(RANGE))?;
+        if access == Access::Write {
+            log.files.commits.sync().map_err(failed(COMMITS))?;
+            log.files.range.sync().map_err(failed(RANGE))?;
+        }
         log.last = crc;
         log.range = log.files.read_range(record.number)?;
         if log.range.root::<H>() != record.range {
@@ -317,13 +323,16 @@ impl CommitLog {
 
     /// An empty log is that of a new store, or of an import that did not end, not one that was
     /// lost: the range has nodes from the second commit on, or from an import's end on.
-    fn is_new(&self, importing: bool) -> Result<(), StoreError> {
+    fn is_new(&self, importing: bool, access: Access) -> Result<(), StoreError> {
         let range = &self.files.range;
         if range.len().map_err(failed(RANGE))? == 0 {
             return Ok(());
         }
         if !importing {
             return Err(StoreError::Corrupt(format!("{COMMITS}: its records are lost")));
+        }
+        if access == Access::Read {
+            return Ok(());
         }
         range.truncate(0).map_err(failed(RANGE))?;
         range.sync().map_err(failed(RANGE))

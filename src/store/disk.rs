@@ -30,6 +30,15 @@ pub trait Disk: Send + Sync {
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
 }
 
+/// What an opening of a store may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read; nothing on the disk changes.
+    Read,
+    /// Read, repair and write.
+    Write,
+}
+
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -94,6 +103,39 @@ impl FileDisk {
     }
 }
 
+/// Another disk, to which nothing is written.
+pub(crate) struct ReadOnly(pub(crate) Arc<dyn Disk>);
+
+fn read_only<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "opened for reading only"))
+}
+
+impl Disk for ReadOnly {
+    fn open(&self, name: &str, mode: Mode) -> io::Result<Arc<dyn DiskFile>> {
+        if mode == Mode::Create { read_only() } else { self.0.open(name, Mode::Read) }
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        read_only()
+    }
+
+    fn unlink(&self, _: &str) -> io::Result<()> {
+        read_only()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        read_only()
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        self.0.lock()
+    }
+}
+
 impl Disk for FileDisk {
     fn open(&self, name: &str, mode: Mode) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
@@ -129,7 +171,13 @@ impl Disk for FileDisk {
     fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(self.dir.join(LOCK))?;
+        let file = match options.open(self.dir.join(LOCK)) {
+            // Nobody writes there.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+                return Ok(Box::new(()));
+            }
+            opened => opened?,
+        };
         let deadline = Instant::now() + LOCK_WAIT;
         while let Err(error) = file.try_lock() {
             if Instant::now() >= deadline {

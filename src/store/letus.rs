@@ -21,7 +21,7 @@ use crate::batch_proof;
 use crate::cache::Cache;
 use crate::commitment::StateProof;
 use crate::commits::{CommitFiles, CommitLog, CommitRecord, OpenReport};
-use crate::disk::{Disk, FileDisk, failed};
+use crate::disk::{Access, Disk, FileDisk, ReadOnly, failed};
 use crate::hash::{Blake3, Hasher};
 use crate::index::Pages;
 use crate::location::Location;
@@ -83,6 +83,7 @@ pub struct Letus<H: Hasher = Blake3> {
     pub(crate) manifest: Mutex<Option<Manifest>>,
     pub(crate) readers: Mutex<Readers>,
     report: OpenReport,
+    access: Access,
     hasher: std::marker::PhantomData<H>,
 }
 
@@ -152,6 +153,19 @@ impl Letus {
         let disk = FileDisk::new(dir).map_err(failed(&dir.display().to_string()))?;
         Self::open_on(Arc::new(disk), dir, options)
     }
+
+    /// Opens the store that is in `dir` to be read: nothing on the disk changes but the lock. What
+    /// an opening would repair or cut is only reported.
+    ///
+    /// # Errors
+    /// See [`Letus::open_on`].
+    pub fn open_to_read(dir: &FsPath, options: Options) -> Result<Self, StoreError> {
+        if !dir.is_dir() {
+            return Err(StoreError::Missing { path: dir.to_owned() });
+        }
+        let disk = FileDisk::new(dir).map_err(failed(&dir.display().to_string()))?;
+        Self::open_disk(Arc::new(ReadOnly(Arc::new(disk))), dir, options, Access::Read)
+    }
 }
 
 impl<H: Hasher> Letus<H> {
@@ -164,16 +178,31 @@ impl<H: Hasher> Letus<H> {
         dir: &FsPath,
         options: Options,
     ) -> Result<Self, StoreError> {
+        Self::open_disk(disk, dir, options, Access::Write)
+    }
+
+    fn open_disk(
+        disk: Arc<dyn Disk>,
+        dir: &FsPath,
+        options: Options,
+        access: Access,
+    ) -> Result<Self, StoreError> {
         let lock = disk.lock().map_err(|error| match error.kind() {
             std::io::ErrorKind::WouldBlock => StoreError::Locked { path: dir.to_owned() },
             _ => failed("lock")(error),
         })?;
-        let mut manifest = Manifest::next::<H>(&*disk, dir)?;
-        let (log, latest, report) = CommitLog::open::<H>(&*disk, manifest.oldest)?;
+        let mut manifest = match access {
+            Access::Write => Manifest::next::<H>(&*disk, dir)?,
+            Access::Read => Manifest::read::<H>(&*disk, dir)?
+                .ok_or_else(|| StoreError::Missing { path: dir.to_owned() })?,
+        };
+        let (log, latest, report) = CommitLog::open::<H>(&*disk, manifest.oldest, access)?;
         if latest.is_none() && manifest.oldest > 0 && manifest.is_unpruned() {
             // An import that did not end.
             manifest.oldest = 0;
-            manifest.write::<H>(&*disk)?;
+            if access == Access::Write {
+                manifest.write::<H>(&*disk)?;
+            }
         }
         if latest.map_or(0, |record| record.version) < manifest.oldest {
             let oldest = manifest.oldest;
@@ -181,17 +210,7 @@ impl<H: Hasher> Letus<H> {
             return Err(StoreError::Corrupt(what));
         }
         let ends = latest.map(|record| (record.values_end, record.pages_end));
-        let [of_values, of_pages] = manifest.generations.clone();
-        let values = Stream::new(Arc::clone(&disk), Kind::Values, of_values);
-        let pages = Stream::new(Arc::clone(&disk), Kind::Pages, of_pages);
-        for (stream, end) in [(&values, ends.map(|ends| ends.0)), (&pages, ends.map(|ends| ends.1))]
-        {
-            stream.delete(|segment, generation| {
-                let after = end.is_none_or(|end| segment > end.segment());
-                after || generation != stream.generation(segment)
-            })?;
-        }
-        disk.sync_dir().map_err(failed("directory"))?;
+        let (values, pages) = streams(&disk, &manifest, ends, access)?;
         if let Some(last) = &latest {
             check_frames(&values, &pages, last)?;
         }
@@ -225,6 +244,7 @@ impl<H: Hasher> Letus<H> {
             readers: Mutex::new(Readers::of(manifest.oldest)),
             manifest: Mutex::new(Some(manifest)),
             report,
+            access,
             disk,
             _lock: lock,
             hasher: std::marker::PhantomData,
@@ -245,11 +265,16 @@ impl<H: Hasher> Letus<H> {
         self.commit_items(version, items.collect())
     }
 
+    pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
+        if self.access == Access::Read { Err(StoreError::ReadOnly) } else { Ok(()) }
+    }
+
     fn commit_items(
         &self,
         version: Version,
         batch: Vec<Item<'_>>,
     ) -> Result<Commitment, StoreError> {
+        self.check_writable()?;
         let mut writer = self.writer();
         if writer.poisoned {
             return Err(StoreError::Poisoned);
@@ -322,6 +347,29 @@ impl<H: Hasher> Letus<H> {
     ) -> Result<T, StoreError> {
         self.values.with(at, tip.values_end, |body| ValueRecord::decode(at, body).map(each))
     }
+}
+
+/// The two streams, without the segments that no commit names.
+fn streams(
+    disk: &Arc<dyn Disk>,
+    manifest: &Manifest,
+    ends: Option<(Location, Location)>,
+    access: Access,
+) -> Result<(Stream, Stream), StoreError> {
+    let [of_values, of_pages] = manifest.generations.clone();
+    let values = Stream::new(Arc::clone(disk), Kind::Values, of_values);
+    let pages = Stream::new(Arc::clone(disk), Kind::Pages, of_pages);
+    if access == Access::Write {
+        let ends = [(&values, ends.map(|ends| ends.0)), (&pages, ends.map(|ends| ends.1))];
+        for (stream, end) in ends {
+            stream.delete(|segment, generation| {
+                let after = end.is_none_or(|end| segment > end.segment());
+                after || generation != stream.generation(segment)
+            })?;
+        }
+        disk.sync_dir().map_err(failed("directory"))?;
+    }
+    Ok((values, pages))
 }
 
 /// Checks a commit's frames against its record.

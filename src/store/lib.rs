@@ -151,6 +151,12 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// No store is in the directory, or there is no such directory.
+    #[error("{path}: no store is there")]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The directory holds something else.
     #[error("{path} holds {found:?}, not a store of scheme {expected}")]
     Foreign {
@@ -204,6 +210,9 @@ pub enum StoreError {
         /// The limit.
         max: usize,
     },
+    /// A write to a store that was opened for reading.
+    #[error("the store was opened for reading only")]
+    ReadOnly,
     /// An earlier write failed: what is on disk is unknown until the store is opened again.
     #[error("an earlier write failed; open the store again")]
     Poisoned,

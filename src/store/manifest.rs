@@ -45,33 +45,38 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest, or makes it, and writes it with the next incarnation.
-    pub(crate) fn next<H: Hasher>(disk: &dyn Disk, dir: &Path) -> Result<Self, StoreError> {
+    /// Reads the manifest; none where nothing is.
+    pub(crate) fn read<H: Hasher>(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, StoreError> {
+        let names = disk.list().map_err(failed(MANIFEST))?;
+        if names.iter().all(|name| name == MANIFEST_NEW) {
+            return Ok(None);
+        }
         let foreign = |found: String| StoreError::Foreign {
             path: dir.to_owned(),
             found,
             expected: H::SCHEME,
         };
-        let names = disk.list().map_err(failed(MANIFEST))?;
-        let mut manifest = if names.iter().any(|name| name == MANIFEST) {
-            let file = disk.open(MANIFEST, Mode::Read).map_err(failed(MANIFEST))?;
-            let len = file.len().map_err(failed(MANIFEST))?.min(BYTES_MAX);
-            let mut bytes = vec![0; len as usize];
-            file.read_at(0, &mut bytes).map_err(failed(MANIFEST))?;
-            let none = || StoreError::Corrupt(format!("{MANIFEST}: it is none"));
-            let (format, scheme, rest) = read_start(&bytes).ok_or_else(none)?;
-            if format != FORMAT {
-                return Err(StoreError::Format { found: format, known: FORMAT });
-            }
-            if scheme != H::SCHEME {
-                return Err(foreign(scheme));
-            }
-            read_rest(rest).ok_or_else(none)?
-        } else if names.iter().all(|name| name == MANIFEST_NEW) {
-            Self::default()
-        } else {
+        if !names.iter().any(|name| name == MANIFEST) {
             return Err(foreign(String::new()));
-        };
+        }
+        let file = disk.open(MANIFEST, Mode::Read).map_err(failed(MANIFEST))?;
+        let len = file.len().map_err(failed(MANIFEST))?.min(BYTES_MAX);
+        let mut bytes = vec![0; len as usize];
+        file.read_at(0, &mut bytes).map_err(failed(MANIFEST))?;
+        let none = || StoreError::Corrupt(format!("{MANIFEST}: it is none"));
+        let (format, scheme, rest) = read_start(&bytes).ok_or_else(none)?;
+        if format != FORMAT {
+            return Err(StoreError::Format { found: format, known: FORMAT });
+        }
+        if scheme != H::SCHEME {
+            return Err(foreign(scheme));
+        }
+        read_rest(rest).ok_or_else(none).map(Some)
+    }
+
+    /// Reads the manifest, or makes it, and writes it with the next incarnation.
+    pub(crate) fn next<H: Hasher>(disk: &dyn Disk, dir: &Path) -> Result<Self, StoreError> {
+        let mut manifest = Self::read::<H>(disk, dir)?.unwrap_or_default();
         manifest.incarnation = manifest
             .incarnation
             .checked_add(1)

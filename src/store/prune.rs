@@ -143,9 +143,10 @@ impl<H: Hasher> Letus<H> {
     /// back what only they need. Reads the index of the oldest kept version.
     ///
     /// # Errors
-    /// `Version` if `asked` is not there yet; the disk's, after which the store must be opened
-    /// again to prune.
+    /// `Version` if `asked` is not there yet; `ReadOnly`; the disk's, after which the store must
+    /// be opened again to prune.
     pub fn prune(&self, asked: Version) -> Result<Pruned, StoreError> {
+        self.check_writable()?;
         let latest = self.tip().map(|tip| tip.version);
         if latest.is_none_or(|latest| asked > latest) {
             return Err(StoreError::Version { asked, latest });

@@ -1,7 +1,13 @@
 //! Directories that are no store, or somebody else's.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use plasma_store::jmt_sled::JmtSled;
+use plasma_store::letus::Letus;
 use plasma_store::{Store, StoreError};
+
+use crate::letus::SMALL;
 
 #[test]
 fn a_store_in_use_is_locked() {
@@ -52,4 +58,69 @@ fn keys_of_another_length_are_corruption() {
     assert!(matches!(store.get(1, b"k"), Err(StoreError::Corrupt(_))));
     let changes = store.changes(1, 1, &mut |_, _, _| ());
     assert!(matches!(changes, Err(StoreError::Corrupt(_))));
+}
+
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn opening_to_read_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Letus::open(dir.path(), SMALL).unwrap();
+    let key = b"k".to_vec();
+    for version in 0..4u8 {
+        store.commit(version.into(), &[(key.clone(), Some(vec![version]))]).unwrap();
+        store.persist(version.into()).unwrap();
+    }
+    assert!(matches!(Letus::open_to_read(dir.path(), SMALL), Err(StoreError::Locked { .. })));
+    let digest = store.digest(3).unwrap();
+    drop(store);
+    // A segment that no commit names, the end of a write that was cut off, a damaged copy.
+    std::fs::write(dir.path().join("values-9.0"), "never acknowledged").unwrap();
+    let mut commits = std::fs::read(dir.path().join("commits")).unwrap();
+    let last = commits.len() - commits.len() % 512;
+    let copy = (0..last).step_by(512).rev().find(|at| commits[*at..at + 512] != [0; 512]).unwrap();
+    commits[copy + 7] ^= 1;
+    std::fs::write(dir.path().join("commits"), &commits).unwrap();
+
+    let before = files(dir.path());
+    let store = Letus::open_to_read(dir.path(), SMALL).unwrap();
+    assert!(store.open_report().repaired.is_some(), "{:?}", store.open_report());
+    assert_eq!(store.get(3, b"k").unwrap(), Some(vec![3]));
+    assert_eq!(store.get(0, b"k").unwrap(), Some(vec![0]));
+    assert_eq!(store.digest(3).unwrap(), digest);
+    assert_eq!(store.audit(3).unwrap(), 1);
+    assert!(matches!(store.commit(4, &[(key, None)]), Err(StoreError::ReadOnly)));
+    assert!(matches!(store.prune(2), Err(StoreError::ReadOnly)));
+    drop(store);
+    assert_eq!(files(dir.path()), before);
+
+    let store = Letus::open(dir.path(), SMALL).unwrap();
+    assert!(store.open_report().repaired.is_some(), "it was still to be repaired");
+    assert!(!dir.path().join("values-9.0").exists());
+}
+
+#[test]
+fn what_is_no_store_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |path: &Path| Letus::open_to_read(path, SMALL).map(drop).unwrap_err();
+    let missing = dir.path().join("missing");
+    assert!(matches!(open(&missing), StoreError::Missing { .. }));
+    assert!(!missing.exists());
+    let file = dir.path().join("file");
+    std::fs::write(&file, "text").unwrap();
+    assert!(matches!(open(&file), StoreError::Missing { .. }));
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert!(matches!(open(&empty), StoreError::Missing { .. }));
+    let sled = dir.path().join("sled");
+    drop(JmtSled::open(&sled, 1 << 20).unwrap());
+    assert!(matches!(open(&sled), StoreError::Foreign { .. }));
 }
