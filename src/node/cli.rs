@@ -1,5 +1,7 @@
 //! The command line: nouns, then verbs.
 
+pub mod store;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -87,6 +89,9 @@ pub enum Command {
     /// Proofs.
     #[command(subcommand)]
     Proof(Proof),
+    /// The state store of a node that does not run; read-only but for prune and import.
+    #[command(after_help = "Example: plasma --home node0 store info")]
+    Store(store::Store),
 }
 
 const WATCH_HELP: &str = "\

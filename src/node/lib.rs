@@ -101,6 +101,7 @@ fn dispatch(cli: &Cli, output: &mut Output) -> CommandResult<()> {
         Command::Init { genesis } => init::run(&home, genesis.as_deref(), output),
         Command::Start => start::run(&home, &config::load(&home.0)?, output),
         Command::Relayer => block_on(commands::relayer::run(&Context::load(home)?, output))?,
+        Command::Store(args) => commands::store::run(&home, args, output),
         Command::Wallet(command) => commands::wallet::run(&Context::load(home)?, command, output),
         Command::Watch(args) => {
             block_on(commands::watch::run(&Context::load(home)?, args, output))?
@@ -144,6 +145,7 @@ async fn dispatch_async(
         | Command::Init { .. }
         | Command::Start
         | Command::Relayer
+        | Command::Store(_)
         | Command::Watch(_)
         | Command::Wallet(_) => Ok(()),
     }

@@ -22,6 +22,9 @@ pub type Tid = u64;
 /// The trie of the trait [`crate::Store`].
 pub const DEFAULT_TRIE: Tid = 0;
 
+/// Takes the trie, key and value of a pair.
+pub type EachPair<'a> = dyn FnMut(Tid, &[u8], &[u8]) + 'a;
+
 /// Values of many keys, or their absence, with the bytes that prove them all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProvenMany {
@@ -41,6 +44,22 @@ impl<H: Hasher> Letus<H> {
     /// A trie.
     pub fn trie(&self, tid: Tid) -> Trie<'_, H> {
         Trie { store: self, tid }
+    }
+
+    /// Calls `each` with every live pair of all tries at `version`, in the order of their paths.
+    ///
+    /// # Errors
+    /// If the version is not there or the store is corrupt.
+    pub fn pairs(&self, version: Version, each: &mut EachPair<'_>) -> Result<(), StoreError> {
+        let (_pin, tip, record) = self.at(version)?;
+        let pages = self.view(tip.pages_end).passing();
+        index::entries(&pages, record.root_page, &index::ALL, &mut |entry| {
+            self.value(&tip, entry.at, |record| {
+                if let Some(value) = record.value {
+                    each(record.tid, record.key, value);
+                }
+            })
+        })
     }
 
     /// The way from a version's commitment to the newest one.
@@ -216,16 +235,11 @@ impl<H: Hasher> Trie<'_, H> {
         prefix: &[u8],
         each: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<(), StoreError> {
-        let store = self.store;
-        let (_pin, tip, record) = store.at(version)?;
         let mut found = BTreeMap::new();
-        let view = store.view(tip.pages_end);
-        index::entries(&view, record.root_page, &index::ALL, &mut |entry| {
-            store.value(&tip, entry.at, |ValueRecord { tid, key, value, .. }| {
-                if let (true, Some(value)) = (tid == self.tid && key.starts_with(prefix), value) {
-                    found.insert(key.to_vec(), value.to_vec());
-                }
-            })
+        self.store.pairs(version, &mut |tid, key, value| {
+            if tid == self.tid && key.starts_with(prefix) {
+                found.insert(key.to_vec(), value.to_vec());
+            }
         })?;
         for (key, value) in &found {
             each(key, value);

@@ -10,4 +10,5 @@ mod path;
 mod readme;
 mod refusals;
 mod sign;
+mod store;
 mod watch;

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod exit;
 pub mod proof;
 pub mod relayer;
+pub mod store;
 pub mod transfer;
 pub mod verify;
 pub mod wallet;
