@@ -431,10 +431,9 @@ pub enum Exit {
     /// Pay out finalized coins and the bonds.
     #[command(after_help = "Example: plasma exit withdraw 1 2 3 --from bob")]
     Withdraw {
-        /// The coins, all of them won by the same account.
-        #[arg(required = true)]
+        /// The coins, all of them won by the same account; none: only bonds and rewards.
         coins: Vec<u64>,
-        /// The winner.
+        /// The winner; or who put up a bond, or challenged.
         #[command(flatten)]
         from: From,
     },

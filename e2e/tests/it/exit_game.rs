@@ -244,6 +244,8 @@ fn several_at_once(network: &Network, first: u64, stolen: u64) -> u64 {
     assert_eq!(not_hers, (5, "reverted".into()), "all or nothing");
     let paid = network.ok(&format!("exit withdraw {two} {three} --from carol"));
     assert_eq!(paid["bond"], true, "{paid}");
+    let owed = network.fails("exit withdraw --from carol");
+    assert_eq!(owed, (3, "no_credits".into()), "the bonds were paid with the coins");
     for coin in [two, three] {
         assert_eq!(network.ok(&format!("exit list {coin}"))["status"], "withdrawn");
     }

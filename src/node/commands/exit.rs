@@ -30,8 +30,15 @@ pub async fn run(context: &Context, command: &Exit, output: &Output) -> CommandR
         Exit::Withdraw { coins, from } => {
             let key = context.key(&from.from, from.password_file.as_deref()).await?;
             let bond = withdraw(context, coins, &key).await?;
-            let what = told(coins);
-            let text = format!("{what} paid out{}", if bond { ", and the bond" } else { "" });
+            let text = match (&coins[..], bond) {
+                ([], false) => {
+                    let message = format!("nothing is owed to {}", key.address());
+                    return Err(CommandError::no("no_credits", message, "plasma exit list COIN"));
+                }
+                ([], true) => "the bonds paid out".to_owned(),
+                (coins, true) => format!("{} paid out, and the bond", told(coins)),
+                (coins, false) => format!("{} paid out", told(coins)),
+            };
             output.result(text, json!({"coins": coins, "bond": bond}));
             Ok(())
         }
@@ -55,7 +62,9 @@ fn exit_error(error: EthError) -> CommandError {
             }
             "NotExited" => "plasma exit finalize COIN",
             "OtherExitsOpen" => "plasma exit challenge COIN",
-            "NotBeneficiary" | "NotAuthorised" => "--from the beneficiary: plasma exit list COIN",
+            "NotBeneficiary" | "NotAuthorised" => {
+                "--from the beneficiary (plasma exit list COIN); bonds alone: plasma exit withdraw"
+            }
             "NotIncluded" => "plasma block show: is the block on Ethereum?",
             "NoCredits" => "nothing is owed to this account",
             _ => "plasma exit list COIN",

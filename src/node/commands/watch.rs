@@ -166,7 +166,8 @@ async fn settings(context: &Context, args: &Watch) -> CommandResult<Settings> {
     })
 }
 
-/// The consents in a directory's `*.json` (`plasma exit authorize`).
+/// The consents in a directory's `*.json` (`plasma exit authorize`). They come from many owners: a
+/// bad one must not keep the others unguarded.
 async fn read_authorizations(
     context: &Context,
     dir: &Path,
@@ -181,7 +182,13 @@ async fn read_authorizations(
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let consent = authorization::read(&path, &domain)?;
+        let consent = match authorization::read(&path, &domain) {
+            Ok(consent) => consent,
+            Err(error) => {
+                tracing::warn!("passed over: {error}");
+                continue;
+            }
+        };
         let Consent { coin, state_hash, owner, authorization } = consent;
         // Of several, the one that lasts longest.
         let known = found.entry((coin, state_hash, owner)).or_insert_with(|| authorization.clone());
