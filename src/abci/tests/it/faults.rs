@@ -21,8 +21,10 @@ fn refused(bytes: &[u8], text: &str) -> ConnectionError {
     client.expect_exception(text);
     assert!(client.receive().is_none());
     assert!(server.fatal.lock().unwrap().is_empty());
+    // Before another connection comes and ends.
+    let end = server.end();
     server.connect().call(echo("others are served"));
-    server.end().result.unwrap_err()
+    end.result.unwrap_err()
 }
 
 #[test]
