@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub use http::{Reply, get, post};
@@ -57,6 +57,18 @@ impl Answer {
     /// Standard output as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The one error of an answer in JSON.
+    pub fn error(&self) -> Value {
+        let mut json = self.json();
+        let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["data", "errors", "schema", "success", "warnings"]);
+        assert_eq!(
+            (&json["schema"], &json["success"], &json["data"]),
+            (&json!(1), &json!(false), &Value::Null)
+        );
+        json["errors"][0].take()
     }
 }
 
@@ -204,9 +216,7 @@ impl Network {
     pub fn fails(&self, line: &str) -> (i32, String) {
         let answer = self.run(&line.split_whitespace().collect::<Vec<_>>());
         assert_ne!(answer.code, 0, "plasma {line}: {answer:?}");
-        let json = answer.json();
-        assert_eq!(json["success"], false, "plasma {line}: {json}");
-        (answer.code, json["errors"][0]["code"].as_str().unwrap().to_owned())
+        (answer.code, answer.error()["code"].as_str().unwrap().to_owned())
     }
 
     /// What `devnet.json` says.

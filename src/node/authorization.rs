@@ -4,8 +4,6 @@
 //! "coin": 7, "state_hash": "0x...", "owner": "0x...", "not_after": 1800000000, "signature":
 //! "0x..."}`. Whoever has it can only let the owner be paid.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use plasma_core::coin::CoinState;
@@ -16,6 +14,7 @@ use plasma_core::{Address, B256, CoinId};
 use plasma_rootchain::contract::Authorization;
 use serde_json::{Value, json};
 
+use crate::home::read_file;
 use crate::output::{CommandError, CommandResult, Exit};
 
 const FORMAT: &str = "plasma-exit-authorization/1";
@@ -38,16 +37,6 @@ pub fn sign(state: &CoinState, not_after: u64, key: &SigningKey, domain: &Domain
 /// Most bytes of a consent's file, which comes from somebody else.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for its writer.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("is no file"));
-    }
-    let mut text = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(text)
-}
-
 /// A consent that its owner has signed.
 pub struct Consent {
     pub coin: CoinId,
@@ -62,7 +51,7 @@ pub fn read(path: &Path, domain: &Domain) -> CommandResult<Consent> {
         let message = format!("{}: {what}", path.display());
         CommandError::usage(message, "plasma exit authorize COIN --from OWNER --not-after 90d")
     };
-    let text = read_file(path).map_err(|error| bad(&error.to_string()))?;
+    let text = read_file(path, FILE_BYTES_MAX).map_err(|error| bad(&error.to_string()))?;
     let mut file: Value = serde_json::from_slice(&text).map_err(|_| bad("is no JSON"))?;
     if file.get("data").is_some() {
         // Written with --json.

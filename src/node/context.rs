@@ -181,6 +181,13 @@ pub fn parse_receiver(text: &str) -> CommandResult<Address> {
     Ok(address)
 }
 
+/// 32 bytes in hex, with or without 0x.
+pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    let mut hash = [0; 32];
+    hex::decode_to_slice(text.trim_start_matches("0x"), &mut hash).ok()?;
+    Some(hash)
+}
+
 /// The first line of a password file.
 pub fn read_password(file: &Path) -> CommandResult<String> {
     let text = std::fs::read_to_string(file).map_err(|error| {

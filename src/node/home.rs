@@ -1,7 +1,7 @@
 //! A node's home directory and the secret files in it.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,11 @@ impl Home {
     /// The application's data.
     pub fn data(&self) -> PathBuf {
         self.0.join("data")
+    }
+
+    /// The state store.
+    pub fn state(&self) -> PathBuf {
+        self.data().join("state")
     }
 
     /// A path of the configuration: relative ones start at the home.
@@ -51,6 +56,17 @@ pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     fs::write(&temporary, text)?;
     fs::rename(&temporary, path)
+}
+
+/// Reads a file; of one that is longer, only the first `bytes_max` bytes.
+pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    // Opening a pipe would wait for its writer.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("is no file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Reads a key in hex from a file that only its owner may read.

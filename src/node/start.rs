@@ -43,16 +43,15 @@ fn workers(config: &Config) -> usize {
 
 /// Opens the store that the configuration names.
 pub fn open_store(home: &Home, config: &Config) -> CommandResult<Arc<dyn Store>> {
-    let dir = home.data().join("state");
     let app = &config.app;
-    plasma_store::open(&app.store, &dir, app.cache_bytes, workers(config)).map_err(|error| {
-        match error {
+    plasma_store::open(&app.store, &home.state(), app.cache_bytes, workers(config)).map_err(
+        |error| match error {
             StoreError::Scheme(_) => {
                 CommandError::usage(format!("[app] store: {error}"), "correct config/plasma.toml")
             }
             error => failed(error),
-        }
-    })
+        },
+    )
 }
 
 /// Refuses a disk that is all but full: CometBFT panics in the middle of a write there, and its

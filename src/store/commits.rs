@@ -263,7 +263,10 @@ impl CommitLog {
         let names = disk.list().map_err(failed(COMMITS))?;
         let file = |name: &str| {
             let there = names.iter().any(|other| other == name);
-            let mode = if there || access == Access::Read { Mode::Write } else { Mode::Create };
+            let mode = match access {
+                Access::Write if !there => Mode::Create,
+                _ => Mode::Write,
+            };
             disk.open(name, mode).map_err(failed(name))
         };
         let files = CommitFiles { commits: file(COMMITS)?, range: file(RANGE)? };

@@ -52,7 +52,7 @@ impl<H: Hasher> Letus<H> {
     /// If the version is not there or the store is corrupt.
     pub fn pairs(&self, version: Version, each: &mut EachPair<'_>) -> Result<(), StoreError> {
         let (_pin, tip, record) = self.at(version)?;
-        let pages = self.view(tip.pages_end).passing();
+        let pages = self.view(tip.pages_end);
         index::entries(&pages, record.root_page, &index::ALL, &mut |entry| {
             self.value(&tip, entry.at, |record| {
                 if let Some(value) = record.value {

@@ -4,7 +4,6 @@ use std::fs;
 use std::net::TcpListener;
 
 use plasma_e2e::{Answer, run};
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A home whose node and Ethereum are ports where nobody listens.
@@ -26,18 +25,6 @@ fn plasma(home: &TempDir, line: &str) -> Answer {
     run(&args, "")
 }
 
-/// The one error of an answer in JSON.
-fn error(answer: &Answer) -> Value {
-    let mut json = answer.json();
-    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["data", "errors", "schema", "success", "warnings"]);
-    assert_eq!(
-        (&json["schema"], &json["success"], &json["data"]),
-        (&json!(1), &json!(false), &Value::Null)
-    );
-    json["errors"][0].take()
-}
-
 #[test]
 fn exit_codes() {
     let home = home("");
@@ -49,15 +36,15 @@ fn exit_codes() {
     let file = home.path().join("file");
     let failure = plasma(&home, &format!("--json devnet up --dir {}", file.display()));
     assert_eq!(failure.code, 1, "{failure:?}");
-    assert_eq!(error(&failure)["code"], "devnet");
+    assert_eq!(failure.error()["code"], "devnet");
 
     let no = plasma(&home, "--json devnet status");
     assert_eq!(no.code, 3, "{no:?}");
-    assert_eq!(error(&no)["help"], "plasma devnet up");
+    assert_eq!(no.error()["help"], "plasma devnet up");
 
     let unreachable = plasma(&home, "--json coin show 1");
     assert_eq!(unreachable.code, 4, "{unreachable:?}");
-    assert_eq!(error(&unreachable)["code"], "node_unreachable");
+    assert_eq!(unreachable.error()["code"], "node_unreachable");
     let plain = plasma(&home, "coin show 1");
     assert_eq!((plain.code, plain.stdout.as_str()), (4, ""), "{plain:?}");
     assert!(plain.stderr.contains("try: plasma devnet up"), "{plain:?}");
@@ -71,10 +58,10 @@ fn unknown_commands_and_keys_are_explained() {
     assert!(answer.stderr.contains("did you mean `exit`?"), "{answer:?}");
     let answer = plasma(&home1, "--json transfer 1 --form alice --to bob");
     assert_eq!(answer.code, 2, "{answer:?}");
-    assert_eq!(error(&answer)["help"], "did you mean `--from`?");
+    assert_eq!(answer.error()["help"], "did you mean `--from`?");
     let answer = plasma(&home1, "--json exit start 1");
     assert_eq!(answer.code, 2, "{answer:?}");
-    assert!(error(&answer)["message"].as_str().unwrap().contains("--from"), "{answer:?}");
+    assert!(answer.error()["message"].as_str().unwrap().contains("--from"), "{answer:?}");
 
     let home2 = home("max_blok_margin = 3");
     for form in ["", "--json "] {
@@ -95,7 +82,7 @@ fn a_port_in_use_is_named() {
     let home = tempfile::tempdir().unwrap();
     let answer = plasma(&home, "--json devnet up");
     assert_eq!(answer.code, 4, "{answer:?}");
-    let error = error(&answer);
+    let error = answer.error();
     assert_eq!(error["code"], "port_in_use");
     assert!(error["message"].as_str().unwrap().contains("127.0.0.1"), "{error}");
     assert!(error["help"].as_str().unwrap().contains("--free-ports"), "{error}");

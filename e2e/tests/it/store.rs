@@ -26,7 +26,7 @@ fn data(dir: &Path, line: &str) -> Value {
 /// Exit code and name of the error of a command that fails; it has a cure.
 fn error(dir: &Path, line: &str) -> (i32, String, String) {
     let answer = store(dir, &format!("{line} --json"));
-    let error = answer.json()["errors"][0].take();
+    let error = answer.error();
     assert_ne!(error["help"], "", "{line}: {answer:?}");
     let text = |field: &str| error[field].as_str().unwrap().to_owned();
     (answer.code, text("code"), text("message"))

@@ -1,22 +1,32 @@
 //! `plasma store`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand};
+use plasma_store::Commitment;
 
-/// Bytes in a key's text form.
-fn parse_key(text: &str) -> Result<Vec<u8>, String> {
-    match text.strip_prefix("0x") {
-        Some(digits) => hex::decode(digits).map_err(|error| format!("after 0x: {error}")),
-        None => Ok(text.as_bytes().to_vec()),
+use crate::context::parse_hash;
+
+/// A key of a store: 0x and hex digits, or text.
+#[derive(Debug, Clone)]
+pub struct Key(pub Vec<u8>);
+
+impl FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("0x") {
+            Some(digits) => {
+                hex::decode(digits).map(Self).map_err(|error| format!("after 0x: {error}"))
+            }
+            None => Ok(Self(text.as_bytes().to_vec())),
+        }
     }
 }
 
-fn parse_hash(text: &str) -> Result<[u8; 32], String> {
-    let mut hash = [0; 32];
-    hex::decode_to_slice(text.trim_start_matches("0x"), &mut hash)
-        .map_err(|_| "it has 64 hex digits")?;
-    Ok(hash)
+fn commitment(text: &str) -> Result<Commitment, &'static str> {
+    parse_hash(text).map(Commitment).ok_or("it has 64 hex digits")
 }
 
 /// `plasma store`.
@@ -42,8 +52,7 @@ pub struct AtVersion {
 #[derive(Debug, Clone, Args)]
 pub struct AtKey {
     /// The key: 0x and hex digits, or text.
-    #[arg(value_parser = clap::builder::ValueParser::new(parse_key))]
-    pub key: std::vec::Vec<u8>,
+    pub key: Key,
     /// Its trie; a node's keys are in 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub trie: u64,
@@ -68,8 +77,8 @@ pub enum StoreCommand {
         #[arg(long, conflicts_with = "version")]
         all: bool,
         /// What the version's commitment (app hash) must be.
-        #[arg(long, value_name = "HASH", conflicts_with = "all", value_parser = parse_hash)]
-        commitment: Option<[u8; 32]>,
+        #[arg(long, value_name = "HASH", conflicts_with = "all", value_parser = commitment)]
+        commitment: Option<Commitment>,
     },
     /// A key's value; exit code 3 if it has none.
     #[command(after_help = "Example: plasma store get 0x43 --version 7 --prove")]
@@ -91,13 +100,11 @@ pub enum StoreCommand {
     #[command(after_help = "Example: plasma store range --from 0x63 --to 0x64 --limit 20")]
     Range {
         /// First key.
-        #[arg(long, value_name = "KEY", default_value = "",
-              value_parser = clap::builder::ValueParser::new(parse_key))]
-        from: std::vec::Vec<u8>,
+        #[arg(long, value_name = "KEY", default_value = "")]
+        from: Key,
         /// First key after the last one.
-        #[arg(long, value_name = "KEY",
-              value_parser = clap::builder::ValueParser::new(parse_key))]
-        to: Option<std::vec::Vec<u8>>,
+        #[arg(long, value_name = "KEY")]
+        to: Option<Key>,
         /// Most pairs.
         #[arg(long, value_name = "N", default_value_t = 100,
               value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -141,7 +148,7 @@ pub enum StoreCommand {
         from: PathBuf,
         /// The version's commitment (app hash), known from elsewhere: the chunks prove themselves
         /// against it.
-        #[arg(long, value_name = "HASH", value_parser = parse_hash)]
-        commitment: [u8; 32],
+        #[arg(long, value_name = "HASH", value_parser = commitment)]
+        commitment: Commitment,
     },
 }

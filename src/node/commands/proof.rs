@@ -10,7 +10,7 @@ use plasma_store::Commitment;
 use serde_json::json;
 
 use crate::cli::Proof;
-use crate::context::{Context, rpc_error};
+use crate::context::{Context, parse_hash, rpc_error};
 use crate::output::{CommandError, CommandResult, Output};
 
 /// Most bytes of a proof document.
@@ -72,11 +72,9 @@ fn read(file: &Path) -> CommandResult<QueryAnswer> {
 }
 
 fn decode_hash(digits: &str) -> CommandResult<Commitment> {
-    let mut hash = [0; 32];
-    hex::decode_to_slice(digits.trim_start_matches("0x"), &mut hash).map_err(|_| {
+    parse_hash(digits).map(Commitment).ok_or_else(|| {
         CommandError::usage("an app hash has 64 hex digits", "plasma proof verify --help")
-    })?;
-    Ok(Commitment(hash))
+    })
 }
 
 /// One operation shows the key's value; a second one that a coin of that deposit has no key of its

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ use plasma_store::{Commitment, Store as _, StoreError, Version};
 use serde_json::{Value, json};
 
 use crate::cli::store::{AtKey, AtVersion, Store, StoreCommand};
-use crate::home::Home;
+use crate::home::{Home, read_file};
 use crate::output::{CommandError, CommandResult, Exit, Output};
 
 /// Runs it.
 pub fn run(home: &Home, args: &Store, output: &mut Output) -> CommandResult<()> {
-    let dir = args.dir.clone().unwrap_or_else(|| home.data().join("state"));
-    let opened = Opened { dir };
+    let dir = args.dir.clone().unwrap_or_else(|| home.state());
+    let store = ClosedStore { dir };
     match &args.command {
-        StoreCommand::Info => opened.info(output),
+        StoreCommand::Info => store.info(output),
         StoreCommand::Verify { at, all, commitment } => {
-            opened.verify(*at, *all, commitment.map(Commitment), output)
+            store.verify(*at, *all, *commitment, output)
         }
-        StoreCommand::Get { key, prove } => opened.get(key, *prove, output),
-        StoreCommand::History { key } => opened.history(key, output),
-        StoreCommand::Range { from, to, limit, trie, at } => {
-            opened.range((from, to.as_deref()), *limit as usize, *trie, *at, output)
-        }
-        StoreCommand::Dump { at } => opened.dump(*at, output),
-        StoreCommand::Prune { version } => opened.prune(*version, output),
-        StoreCommand::Export { to, at, chunk_bytes } => {
-            opened.export(to, *at, *chunk_bytes, output)
-        }
-        StoreCommand::Import { from, commitment } => {
-            opened.import(from, Commitment(*commitment), output)
-        }
+        StoreCommand::Get { key, prove } => store.get(key, *prove, output),
+        StoreCommand::History { key } => store.history(key, output),
+        StoreCommand::Range { from, to, limit, trie, at } => store.range(
+            (&from.0, to.as_ref().map(|to| &to.0[..])),
+            *limit as usize,
+            *trie,
+            *at,
+            output,
+        ),
+        StoreCommand::Dump { at } => store.dump(*at, output),
+        StoreCommand::Prune { version } => store.prune(*version, output),
+        StoreCommand::Export { to, at, chunk_bytes } => store.export(to, *at, *chunk_bytes, output),
+        StoreCommand::Import { from, commitment } => store.import(from, *commitment, output),
     }
 }
 
-/// Where the commands look.
-struct Opened {
+/// Where a store is, or will be.
+struct ClosedStore {
     dir: PathBuf,
 }
 
@@ -64,7 +64,7 @@ fn file_error(path: &Path) -> impl Fn(io::Error) -> CommandError {
     }
 }
 
-impl Opened {
+impl ClosedStore {
     fn failed(&self, error: StoreError) -> CommandError {
         let dir = self.dir.display();
         let (exit, code, help) = match &error {
@@ -103,12 +103,14 @@ impl Opened {
         Letus::open_to_read(&self.dir, Options::default()).map_err(|error| self.failed(error))
     }
 
-    /// The asked version, or the newest.
-    fn version(&self, store: &Letus, at: AtVersion) -> CommandResult<Version> {
+    /// The store, and the asked version or its newest.
+    fn at(&self, at: AtVersion) -> CommandResult<(Letus, Version)> {
+        let store = self.to_read()?;
         let newest = || store.latest().map(|(version, _)| version);
-        at.version.or_else(newest).ok_or_else(|| {
+        let version = at.version.or_else(newest).ok_or_else(|| {
             CommandError::no("store_empty", "the store has no version yet", "start its node")
-        })
+        })?;
+        Ok((store, version))
     }
 
     fn info(&self, output: &mut Output) -> CommandResult<()> {
@@ -164,8 +166,7 @@ impl Opened {
         expected: Option<Commitment>,
         output: &Output,
     ) -> CommandResult<()> {
-        let store = self.to_read()?;
-        let last = self.version(&store, at)?;
+        let (store, last) = self.at(at)?;
         let first = if all { store.oldest() } else { last };
         let mut keys = 0;
         for version in first..=last {
@@ -193,9 +194,8 @@ impl Opened {
     }
 
     fn get(&self, at: &AtKey, prove: bool, output: &Output) -> CommandResult<()> {
-        let store = self.to_read()?;
-        let version = self.version(&store, at.at)?;
-        let (trie, key) = (store.trie(at.trie), &at.key[..]);
+        let (store, version) = self.at(at.at)?;
+        let (trie, key) = (store.trie(at.trie), &at.key.0[..]);
         let failed = |error| self.failed(error);
         let mut data = json!({"trie": at.trie, "key": hex0x(key), "version": version});
         let Some((newest, commitment)) = store.latest().filter(|_| prove) else {
@@ -225,13 +225,15 @@ impl Opened {
     }
 
     fn history(&self, at: &AtKey, output: &Output) -> CommandResult<()> {
-        let store = self.to_read()?;
-        let version = self.version(&store, at.at)?;
+        let (store, version) = self.at(at.at)?;
         let mut each = |version: Version, value: Option<&[u8]>| {
             let text = format!("{version} {}", shown(value));
             output.line(text, json!({"version": version, "value": value.map(hex0x)}));
         };
-        store.trie(at.trie).history(version, &at.key, &mut each).map_err(|error| self.failed(error))
+        store
+            .trie(at.trie)
+            .history(version, &at.key.0, &mut each)
+            .map_err(|error| self.failed(error))
     }
 
     fn range(
@@ -242,8 +244,7 @@ impl Opened {
         at: AtVersion,
         output: &Output,
     ) -> CommandResult<()> {
-        let store = self.to_read()?;
-        let version = self.version(&store, at)?;
+        let (store, version) = self.at(at)?;
         // The least keys so far.
         let mut found = BTreeMap::new();
         let mut each = |tid: u64, key: &[u8], value: &[u8]| {
@@ -262,8 +263,7 @@ impl Opened {
     }
 
     fn dump(&self, at: AtVersion, output: &Output) -> CommandResult<()> {
-        let store = self.to_read()?;
-        let version = self.version(&store, at)?;
+        let (store, version) = self.at(at)?;
         let mut each = |tid: u64, key: &[u8], value: &[u8]| {
             output.line(format!("{tid} {} {}", hex0x(key), hex0x(value)), pair(tid, key, value));
         };
@@ -293,8 +293,7 @@ impl Opened {
         chunk_bytes: u64,
         output: &Output,
     ) -> CommandResult<()> {
-        let store = self.to_read()?;
-        let version = self.version(&store, at)?;
+        let (store, version) = self.at(at)?;
         let failed = |error| self.failed(error);
         let commitment = store.digest(version).map_err(failed)?;
         let export = store.export(version, chunk_bytes).map_err(failed)?;
@@ -325,7 +324,8 @@ impl Opened {
     fn import(&self, from: &Path, commitment: Commitment, output: &Output) -> CommandResult<()> {
         let read = |number: usize| {
             let path = chunk_path(from, number);
-            read_chunk(&path).map_err(file_error(&path))
+            // Of a longer file only enough to be refused.
+            read_file(&path, CHUNK_BYTES_MAX as u64 + 1).map_err(file_error(&path))
         };
         let failed = |number: usize, error: ImportError| match error {
             ImportError::Chunk(error) => {
@@ -363,11 +363,4 @@ fn pair(trie: u64, key: &[u8], value: &[u8]) -> Value {
 
 fn chunk_path(dir: &Path, number: usize) -> PathBuf {
     dir.join(format!("chunk-{number:06}"))
-}
-
-/// A chunk's bytes; of a longer file only enough to be refused.
-fn read_chunk(path: &Path) -> io::Result<Vec<u8>> {
-    let mut chunk = Vec::new();
-    File::open(path)?.take(CHUNK_BYTES_MAX as u64 + 1).read_to_end(&mut chunk)?;
-    Ok(chunk)
 }

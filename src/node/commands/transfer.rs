@@ -20,7 +20,7 @@ use crate::cli::{Transfer, TransferCommand};
 use crate::commands::verify::{
     Leaving, Roots, Source, View, check, coin_files, files_error, history_error,
 };
-use crate::context::{Context, find_coin, rpc_error, unknown_coin};
+use crate::context::{Context, find_coin, parse_hash, rpc_error, unknown_coin};
 use crate::output::{CommandError, CommandResult, Exit, Output};
 
 /// How long a transfer may take into a block.
@@ -337,9 +337,8 @@ async fn show(
     coin: Option<CoinId>,
     output: &Output,
 ) -> CommandResult<()> {
-    let mut bytes = [0; 32];
-    hex::decode_to_slice(hash.trim_start_matches("0x"), &mut bytes)
-        .map_err(|_| CommandError::usage("a hash has 64 hex digits", "plasma transfer --help"))?;
+    let bytes = parse_hash(hash)
+        .ok_or_else(|| CommandError::usage("a hash has 64 hex digits", "plasma transfer --help"))?;
     let node = context.node()?;
     let domain = context.params(&node).await?.domain();
     let missing = || {
