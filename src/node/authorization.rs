@@ -4,7 +4,11 @@
 //! "coin": 7, "state_hash": "0x...", "owner": "0x...", "not_after": 1800000000, "signature":
 //! "0x..."}`. Whoever has it can only let the owner be paid.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use plasma_core::coin::CoinState;
 use plasma_core::domain::Domain;
@@ -38,6 +42,7 @@ pub fn sign(state: &CoinState, not_after: u64, key: &SigningKey, domain: &Domain
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// A consent that its owner has signed.
+#[derive(Debug)]
 pub struct Consent {
     pub coin: CoinId,
     pub state_hash: B256,
@@ -82,4 +87,76 @@ pub fn read(path: &Path, domain: &Domain) -> CommandResult<Consent> {
     }
     let authorization = Authorization { not_after, signature };
     Ok(Consent { coin, state_hash, owner, authorization })
+}
+
+/// A directory to which owners' consents are added while a tower runs: its `*.json`.
+pub struct Inbox {
+    dir: PathBuf,
+    domain: Domain,
+    /// When the files that were read had been written, and their length.
+    read: BTreeMap<PathBuf, (Option<SystemTime>, u64)>,
+}
+
+impl Inbox {
+    /// None of its files is read yet.
+    pub fn new(dir: &Path, domain: Domain) -> Self {
+        Self { dir: dir.to_owned(), domain, read: BTreeMap::new() }
+    }
+
+    /// The consents that are new or have changed since the last call. They come from many owners: a
+    /// bad one must not keep the others unguarded.
+    pub fn take(&mut self) -> io::Result<Vec<Consent>> {
+        let mut found = Vec::new();
+        let name = |error| io::Error::other(format!("{}: {error}", self.dir.display()));
+        for entry in fs::read_dir(&self.dir).map_err(name)?.filter_map(Result::ok) {
+            let path = entry.path();
+            let Ok(meta) = fs::metadata(&path) else { continue };
+            let version = (meta.modified().ok(), meta.len());
+            if path.extension().is_none_or(|extension| extension != "json")
+                || self.read.get(&path) == Some(&version)
+            {
+                continue;
+            }
+            match read(&path, &self.domain) {
+                Ok(consent) => found.push(consent),
+                Err(error) => tracing::warn!("passed over: {error}"),
+            }
+            self.read.insert(path, version);
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inbox_gives_each_consent_once_and_passes_over_what_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let domain = Domain::new(31_337, Address::repeat_byte(1));
+        let key = SigningKey::from_bytes([7; 32]).unwrap();
+        let state = |coin| CoinState { coin, owner: key.address(), block: 3, hash: B256::ZERO };
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let consent = |coin| sign(&state(coin), 9, &key, &domain).to_string();
+        let mut inbox = Inbox::new(dir.path(), domain);
+        let taken = |inbox: &mut Inbox| -> Vec<CoinId> {
+            let mut coins: Vec<_> = inbox.take().unwrap().iter().map(|found| found.coin).collect();
+            coins.sort_unstable();
+            coins
+        };
+        write("good.json", &consent(1));
+        write("bad.json", "{}");
+        write("not-a-consent.txt", &consent(2));
+        fs::create_dir(dir.path().join("directory.json")).unwrap();
+        // What a shell has opened and not written yet.
+        write("late.json", "");
+        assert_eq!(taken(&mut inbox), [1]);
+        assert_eq!(taken(&mut inbox), [0; 0]);
+        write("late.json", &consent(3));
+        write("good.json", &format!("{} ", consent(4)));
+        assert_eq!(taken(&mut inbox), [3, 4]);
+        fs::remove_dir_all(dir.path()).unwrap();
+        assert!(inbox.take().unwrap_err().to_string().contains(dir.path().to_str().unwrap()));
+    }
 }

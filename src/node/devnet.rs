@@ -209,14 +209,15 @@ impl Devnet {
         command
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
             .args(["--chain-id", &DEVNET_CHAIN_ID.to_string()])
-            .args(["--block-time", &BLOCK_TIME_S.to_string()])
+            .arg("--no-mining")
             .args(["--slots-in-an-epoch", &SLOTS_IN_AN_EPOCH.to_string()])
             .args(["--state-interval", "1", "--preserve-historical-states"])
             .arg("--state")
             .arg(state);
         self.launch("anvil", command)?;
         let url = self.description.ethereum.clone();
-        self.await_condition("anvil", || crate::ethereum::answers(&url))
+        self.await_condition("anvil", || crate::ethereum::answers(&url))?;
+        crate::ethereum::start_mining(&url, BLOCK_TIME_S)
     }
 
     /// Deploys the contracts and makes the homes of a new devnet.

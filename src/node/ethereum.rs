@@ -12,12 +12,14 @@ use plasma_core::{Address, B256};
 use plasma_rootchain::contract::{
     ExitParams, TestERC20, TestERC721, TestERC1155, deploy, deploy_code,
 };
-use plasma_rootchain::ethereum::{EthError, Ethereum, Sender};
+use plasma_rootchain::ethereum::{At, EthError, Ethereum, Sender};
 use plasma_rootchain::follower::{Follower, Source};
+use serde_json::json;
 
 use crate::config::Config;
 use crate::home::Home;
 use crate::output::{CommandError, CommandResult, Exit};
+use crate::time::now_s;
 
 /// Exit parameters of a devnet: those of exit-game.md.
 pub const DEVNET_EXIT: ExitParams = ExitParams {
@@ -55,6 +57,19 @@ pub fn eth_error(error: EthError) -> CommandError {
 pub fn answers(url: &str) -> bool {
     let ask = async { Ethereum::new(url)?.chain_id().await };
     matches!(block_on(ask), Ok(Ok(_)))
+}
+
+/// Lets anvil mine from where its state ends. It would go on at the machine's time, before its last
+/// block's after `devnet warp`, and every open exit would last longer.
+pub fn start_mining(url: &str, block_time_s: u64) -> CommandResult<()> {
+    let start = async {
+        let ethereum = Ethereum::new(url)?;
+        let last = ethereum.head(At::Latest).await?.map_or(0, |head| head.timestamp);
+        let ahead = last.saturating_sub(now_s());
+        ethereum.anvil("evm_increaseTime", vec![json!(ahead)]).await?;
+        ethereum.anvil("evm_setIntervalMining", vec![json!(block_time_s)]).await
+    };
+    block_on(start)?.map(drop).map_err(eth_error)
 }
 
 /// What was deployed on a devnet.

@@ -507,6 +507,12 @@ impl RootChainContract {
         sender.send(self.transaction(call, U256::ZERO)).await.map(drop)
     }
 
+    /// Whether a coin's withdrawal would succeed: nothing is sent.
+    pub async fn try_withdraw(&self, sender: &Sender, coin: CoinId) -> Result<(), EthError> {
+        let call = RootChain::withdrawCall { coin, to: sender.address() };
+        sender.gas(&self.transaction(call, U256::ZERO)).await.map(drop)
+    }
+
     /// Pays bonds and rewards out; false if there are none.
     pub async fn withdraw_credits(&self, sender: &Sender) -> Result<bool, EthError> {
         let account = sender.address();

@@ -141,8 +141,15 @@ fn killed_under_load(network: &mut Network, first: u64) {
     for (node, tx) in (0..network.size()).cycle().zip(&txs[1..]) {
         assert_eq!(network.send(node, tx), Ok(0));
     }
+    network.ok("devnet warp 30d");
+    let time = |network: &Network| {
+        number(&ethereum(network, "eth_getBlockByNumber", json!(["latest", false]))["timestamp"])
+    };
+    let warped = time(network);
     network.kill_supervisor();
     network.up();
+    // Its clock goes on, too.
+    assert!((warped..warped + 86_400).contains(&time(network)));
     // In a block or in none, as the pools of the nodes were lost.
     network.assert_same_app_hashes();
     let path = format!("broadcast_tx_commit?tx={}", txs[0]);

@@ -135,6 +135,9 @@ fn challenged(network: &Network, coin: u64) -> u64 {
     let home = home_without_node(network);
     let (code, error) = alone(&home, &format!("exit challenge {coin} --from bob"));
     assert_eq!((code, &error["code"]), (3, &json!("not_refutable")), "{error}");
+    let (code, error) = alone(&home, &format!("exit start {coin} --from bob"));
+    assert_eq!((code, &error["code"]), (5, &json!("not_owner")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("as of plasma block 0"), "{error}");
     let with_file = format!("exit challenge {coin} --from bob --history {}", file.display());
     let (code, refuted) = alone(&home, &with_file);
     assert_eq!(code, 0, "{refuted}");
@@ -240,12 +243,19 @@ fn several_at_once(network: &Network, first: u64, stolen: u64) -> u64 {
     let finalized = network.ok(&line);
     assert_eq!(finalized["coins"], json!([one, two, three, stolen]), "{finalized}");
     assert_eq!(finalized["skipped"], json!([late]), "{finalized}");
-    let not_hers = network.fails(&format!("exit withdraw {one} {two} --from carol"));
-    assert_eq!(not_hers, (5, "reverted".into()), "all or nothing");
+    let home = network.dir().to_str().unwrap();
+    let (code, error) = alone(home, &format!("exit withdraw {two} {one} --from carol"));
+    assert_eq!((code, &error["code"]), (5, &json!("reverted")), "all or nothing");
+    let named = error["message"].as_str().unwrap().starts_with(&format!("coin {one}: "));
+    assert!(named, "{error}");
     let paid = network.ok(&format!("exit withdraw {two} {three} --from carol"));
     assert_eq!(paid["bond"], true, "{paid}");
     let owed = network.fails("exit withdraw --from carol");
     assert_eq!(owed, (3, "no_credits".into()), "the bonds were paid with the coins");
+    // Bob has refuted an exit, and paid for exits of others.
+    let paid = network.ok("exit withdraw --from bob");
+    assert_eq!(paid, json!({"coins": [], "bond": true}));
+    assert_eq!(network.fails("exit withdraw --from bob"), (3, "no_credits".into()));
     for coin in [two, three] {
         assert_eq!(network.ok(&format!("exit list {coin}"))["status"], "withdrawn");
     }

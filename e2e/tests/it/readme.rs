@@ -8,12 +8,12 @@ use std::process::Command;
 use plasma_e2e::{Network, plasma};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-const SECTION: &str = "## Ten minutes with a devnet";
+const SECTIONS: [&str; 2] = ["## Ten minutes with a devnet", "## Your own key"];
 
-/// Commands and comments of the section's first block of code.
-fn commands() -> Vec<(String, String)> {
+/// Commands and comments of a section's first block of code.
+fn commands(section: &str) -> Vec<(String, String)> {
     let text = fs::read_to_string(README).unwrap();
-    let (_, section) = text.split_once(SECTION).unwrap_or_else(|| panic!("no {SECTION}"));
+    let (_, section) = text.split_once(section).unwrap_or_else(|| panic!("no {section}"));
     let lines = section.lines().skip_while(|line| !line.starts_with("    "));
     let block = lines.take_while(|line| line.starts_with("    "));
     let split = |line: &str| match line.split_once(" # ") {
@@ -32,16 +32,19 @@ fn promised(comment: &str) -> i32 {
 fn ten_minutes_with_a_devnet() {
     // The README starts it with scripts/devnet, which plays the demo first.
     let network = Network::start(&["--demo", "happy"]);
-    let commands = commands();
-    assert!(commands.len() >= 15, "{commands:?}");
+    let commands = SECTIONS.map(commands).concat();
+    assert!(commands.len() >= 25, "{commands:?}");
     let port = format!("localhost:{}", network.port(0));
     let program = plasma().canonicalize().unwrap();
     let directory = program.parent().and_then(Path::to_str).unwrap();
-    let path = format!("{directory}:{}", std::env::var("PATH").unwrap());
+    let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/../.tools/bin");
+    let path = format!("{directory}:{tools}:{}", std::env::var("PATH").unwrap());
+    let ethereum = network.description()["ethereum"].as_str().unwrap().to_owned();
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     for (command, comment) in commands {
         if comment.contains("until it is on Ethereum") {
-            network.await_root(names["COIN"].parse().unwrap());
+            let coin = names.get("MINE").unwrap_or_else(|| &names["COIN"]);
+            network.await_root(coin.parse().unwrap());
         }
         let mut shell = Command::new("bash");
         let mut line = command.replace("localhost:26657", &port);
@@ -52,7 +55,8 @@ fn ten_minutes_with_a_devnet() {
             line += &format!("; rc=$?; echo ${name}; exit $rc");
         }
         shell.args(["-o", "pipefail", "-c", &line]);
-        shell.env("PATH", &path).env("PLASMA_HOME", network.dir());
+        shell.env("PATH", &path).env("PLASMA_HOME", network.dir()).env("ETH_RPC_URL", &ethereum);
+        shell.current_dir(network.dir());
         shell.envs(&names);
         let output = shell.output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);

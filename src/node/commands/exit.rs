@@ -9,7 +9,8 @@ pub use start::start;
 
 use plasma_core::CoinId;
 use plasma_core::signature::SigningKey;
-use plasma_rootchain::ethereum::{At, EthError};
+use plasma_rootchain::contract::RootChainContract;
+use plasma_rootchain::ethereum::{At, EthError, Sender};
 use serde_json::json;
 
 use crate::cli::{Exit, ExitId, From};
@@ -103,12 +104,12 @@ async fn finalize(
     let skipped: Vec<CoinId> =
         coins.iter().copied().filter(|coin| !finalized.contains(coin)).collect();
     if finalized.is_empty() {
-        let message = format!("none of {} can be finalized yet", told(coins));
+        let message = format!("none of {} is won: too early, on hold or no exit", told(coins));
         return Err(CommandError::no("none_finalized", message, "plasma exit list COIN"));
     }
     let mut text = format!("{} finalized", told(&finalized));
     if !skipped.is_empty() {
-        text += &format!("; not yet: {}", told(&skipped));
+        text += &format!("; not won: {}", told(&skipped));
     }
     output.result(text, json!({"coins": finalized, "skipped": skipped}));
     Ok(())
@@ -124,9 +125,29 @@ pub async fn withdraw(
     let sender = context.sender(key).await?;
     match coins {
         [coin] => contract.withdraw(&sender, *coin).await.map_err(exit_error)?,
-        coins => contract.withdraw_many(&sender, coins).await.map_err(exit_error)?,
+        coins => {
+            if let Err(error) = contract.withdraw_many(&sender, coins).await {
+                return Err(first_refused(&contract, &sender, coins, error).await);
+            }
+        }
     }
     contract.withdraw_credits(&sender).await.map_err(exit_error)
+}
+
+/// A refusal of many withdrawals with the coin that it is about.
+async fn first_refused(
+    contract: &RootChainContract,
+    sender: &Sender,
+    coins: &[CoinId],
+    error: EthError,
+) -> CommandError {
+    for coin in coins {
+        if let Err(EthError::Reverted(name)) = contract.try_withdraw(sender, *coin).await {
+            let error = exit_error(EthError::Reverted(name));
+            return CommandError { message: format!("coin {coin}: {}", error.message), ..error };
+        }
+    }
+    exit_error(error)
 }
 
 async fn sweep(context: &Context, args: &ExitId, output: &Output) -> CommandResult<()> {

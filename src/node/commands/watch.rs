@@ -4,23 +4,21 @@
 //! `data/watch/` are what the watcher remembers (`watch.log`), a journal for each account that
 //! sends, and `status.json`, which is written anew when something has changed.
 
-use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plasma_client::rpc::NodeClient;
-use plasma_core::domain::Domain;
+use plasma_core::Address;
 use plasma_core::signature::SigningKey;
-use plasma_core::{Address, B256, CoinId};
-use plasma_rootchain::contract::Authorization;
 use plasma_rootchain::courier::Policy;
 use plasma_rootchain::ethereum::Ethereum;
 use plasma_rootchain::watcher::report::{Notice, Report};
 use plasma_rootchain::watcher::{Settings, WatchError, Watcher};
 use serde_json::{Value, json};
 
-use crate::authorization::{self, Consent};
+use crate::authorization::{Consent, Inbox};
 use crate::cli::Watch;
 use crate::context::{Context, rpc_error};
 use crate::ethereum::{eth_error, parse_address};
@@ -33,6 +31,8 @@ use crate::signals::Signals;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Between two tries to reach Ethereum at the start.
 const RETRY: Duration = Duration::from_secs(2);
+/// Between two looks into the directory of consents.
+const INBOX_POLL: Duration = Duration::from_secs(10);
 /// Between two looks at the signals.
 const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
@@ -80,15 +80,35 @@ async fn watch(
     };
     let status = context.home.data().join("watch/status.json");
     output.note(format!("watching; status in {}", status.display()));
-    let mut written = Value::Null;
+    let dir = args.authorizations.as_deref();
+    let mut inbox = dir.map(|dir| Inbox::new(dir, *watcher.domain()));
+    if let Some(inbox) = &mut inbox {
+        take_consents(inbox, &mut watcher)
+            .map_err(|error| CommandError::usage(error, "check --authorizations"))?;
+    }
+    let (mut written, mut taken) = (Value::Null, Instant::now());
     watcher
-        .run(|notices, report| {
-            for notice in &notices {
+        .run(|watcher| {
+            for notice in &watcher.take_notices() {
                 tell(notice, output);
             }
-            publish(report, &status, &mut written, served);
+            publish(watcher.report(), &status, &mut written, served);
+            if let Some(inbox) = inbox.as_mut().filter(|_| taken.elapsed() >= INBOX_POLL) {
+                // No reason to stop guarding: what was read before still counts.
+                if let Err(error) = take_consents(inbox, watcher) {
+                    tracing::warn!("{error}");
+                }
+                taken = Instant::now();
+            }
         })
         .await;
+    Ok(())
+}
+
+fn take_consents(inbox: &mut Inbox, watcher: &mut Watcher) -> io::Result<()> {
+    for Consent { coin, state_hash, owner, authorization } in inbox.take()? {
+        watcher.authorize(coin, state_hash, owner, authorization);
+    }
     Ok(())
 }
 
@@ -135,10 +155,6 @@ async fn settings(context: &Context, args: &Watch) -> CommandResult<Settings> {
         let message = "whose coins? --from KEY, --owner ADDRESS or --coin COIN";
         return Err(CommandError::usage(message, "plasma watch --from alice"));
     }
-    let authorizations = match &args.authorizations {
-        Some(dir) => read_authorizations(context, dir).await?,
-        None => BTreeMap::new(),
-    };
     let mut nodes = vec![context.node()?];
     for url in &config.watch.nodes {
         nodes.push(NodeClient::new(url, ANSWER_TIMEOUT).map_err(rpc_error)?);
@@ -155,7 +171,6 @@ async fn settings(context: &Context, args: &Watch) -> CommandResult<Settings> {
         owners,
         coins: args.coin.clone(),
         payer,
-        authorizations,
         data_grace_s: config.watch.data_grace_s,
         withdraw: args.withdraw,
         dry_run: args.dry_run,
@@ -164,39 +179,6 @@ async fn settings(context: &Context, args: &Watch) -> CommandResult<Settings> {
             max_fee_wei: config.watch.max_fee_wei.into(),
         },
     })
-}
-
-/// The consents in a directory's `*.json` (`plasma exit authorize`). They come from many owners: a
-/// bad one must not keep the others unguarded.
-async fn read_authorizations(
-    context: &Context,
-    dir: &Path,
-) -> CommandResult<BTreeMap<(CoinId, B256, Address), Authorization>> {
-    let chain_id = context.ethereum()?.chain_id().await.map_err(eth_error)?;
-    let domain = Domain::new(chain_id, parse_address(&context.config.ethereum.root_chain)?);
-    let entries = std::fs::read_dir(dir).map_err(|error| {
-        CommandError::usage(format!("{}: {error}", dir.display()), "check the path")
-    })?;
-    let mut found: BTreeMap<(CoinId, B256, Address), Authorization> = BTreeMap::new();
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
-        }
-        let consent = match authorization::read(&path, &domain) {
-            Ok(consent) => consent,
-            Err(error) => {
-                tracing::warn!("passed over: {error}");
-                continue;
-            }
-        };
-        let Consent { coin, state_hash, owner, authorization } = consent;
-        // Of several, the one that lasts longest.
-        let known = found.entry((coin, state_hash, owner)).or_insert_with(|| authorization.clone());
-        if known.not_after < authorization.not_after {
-            *known = authorization;
-        }
-    }
-    Ok(found)
 }
 
 fn watch_error(error: WatchError) -> CommandError {

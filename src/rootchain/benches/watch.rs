@@ -69,7 +69,6 @@ fn settings(world: &World) -> Settings {
         owners: Vec::new(),
         coins: Vec::new(),
         payer: Some(key("bob")),
-        authorizations: BTreeMap::new(),
         data_grace_s: 1_000_000,
         withdraw: false,
         dry_run: false,

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use alloy::primitives::{U256, keccak256};
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolValue;
+use plasma_client::history::History;
 use plasma_core::exit::authorization_digest;
 use plasma_core::signature::SigningKey;
 use plasma_core::{Address, B256, CoinId};
@@ -141,7 +142,7 @@ impl Watcher {
         self.put_off.retain(|_, until| *until > now);
         let (actions, alerts) = self.decide_all(now);
         let unauthorised = self.unauthorised(&actions, now);
-        self.report.hold(now, &alerts, &unauthorised);
+        self.report.hold(now, &alerts, &unauthorised, &self.without_consent(now));
         self.forget_done()?;
         let waits = |coin: &CoinId, action: &Action| {
             let start = matches!(action, Action::Start { .. });
@@ -209,6 +210,24 @@ impl Watcher {
             .collect()
     }
 
+    /// Coins whose owner's exit nobody here may start, should it become due.
+    fn without_consent(&self, now: u64) -> Vec<CoinId> {
+        if self.settings.payer.is_none() {
+            return Vec::new();
+        }
+        let lacks = |coin: CoinId, history: &History| {
+            let state = history.state();
+            let seen = self.seen.get(&coin);
+            let done = seen.is_some_and(|seen| {
+                seen.status != 0 || seen.open.iter().any(|exit| exit.state_hash == state.hash)
+            });
+            let guarded = !done && self.rules.owners.contains(&state.owner);
+            guarded && !self.may_start(coin, state.owner, state.hash, now)
+        };
+        let coins = self.book.coins().iter();
+        coins.filter(|(coin, history)| lacks(**coin, history)).map(|(coin, _)| *coin).collect()
+    }
+
     fn may_start(&self, coin: CoinId, owner: Address, hash: B256, now: u64) -> bool {
         self.settings.keys.iter().any(|key| key.address() == owner)
             || self.authorized(coin, owner, hash, now).is_some()
@@ -221,7 +240,7 @@ impl Watcher {
         hash: B256,
         now: u64,
     ) -> Option<&Authorization> {
-        let stored = self.settings.authorizations.get(&(coin, hash, owner));
+        let stored = self.authorizations.get(&(coin, hash, owner));
         stored.filter(|authorization| authorization.not_after > now)
     }
 

@@ -107,9 +107,6 @@ pub struct Settings {
     pub coins: Vec<CoinId>,
     /// Who pays for transactions and bonds; without one the watcher only warns.
     pub payer: Option<SigningKey>,
-    /// Consents of owners without a key here, by coin, hash of the state and who signed: anybody
-    /// can sign for a state that is not his.
-    pub authorizations: BTreeMap<(CoinId, B256, Address), Authorization>,
     /// Seconds that a block's data may be missing before the owner exits.
     pub data_grace_s: u64,
     /// Pay finalized coins and bonds out.
@@ -157,6 +154,9 @@ pub struct Watcher {
     couriers: BTreeMap<Address, Courier<Intent>>,
     /// Actions that the contract refused or that were told in a dry run, until this time.
     put_off: BTreeMap<(CoinId, String), u64>,
+    /// Consents of owners without a key here, by coin, hash of the state and who signed: anybody
+    /// can sign for a state that is not his.
+    authorizations: BTreeMap<(CoinId, B256, Address), Authorization>,
     /// Bonds may have come back.
     credits_due: bool,
     report: Report,
@@ -206,6 +206,7 @@ impl Watcher {
             listed_at: None,
             couriers: BTreeMap::new(),
             put_off: BTreeMap::new(),
+            authorizations: BTreeMap::new(),
             credits_due: true,
             report: Report::default(),
             book,
@@ -266,8 +267,29 @@ impl Watcher {
         self.book.coins()
     }
 
-    /// Looks for ever; `tell` gets the notices of each step and the report.
-    pub async fn run(&mut self, mut tell: impl FnMut(Vec<Notice>, &Report)) {
+    /// Contract and chain whose coins are guarded.
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Takes an owner's consent to the exit of one state, which `owner` has signed. Of several the
+    /// one that lasts longest counts.
+    pub fn authorize(
+        &mut self,
+        coin: CoinId,
+        state_hash: B256,
+        owner: Address,
+        authorization: Authorization,
+    ) {
+        let key = (coin, state_hash, owner);
+        let known = self.authorizations.entry(key).or_insert_with(|| authorization.clone());
+        if known.not_after < authorization.not_after {
+            *known = authorization;
+        }
+    }
+
+    /// Looks for ever, and calls `between` after each look.
+    pub async fn run(&mut self, mut between: impl FnMut(&mut Self)) {
         let mut pause = POLL;
         loop {
             match self.step().await {
@@ -277,8 +299,7 @@ impl Watcher {
                     pause = (pause * 2).min(BACKOFF_MAX);
                 }
             }
-            let notices = self.take_notices();
-            tell(notices, &self.report);
+            between(self);
             tokio::time::sleep(pause).await;
         }
     }

@@ -37,6 +37,8 @@ pub struct Progress {
     pub coins: usize,
     /// Coins with an open exit.
     pub exiting: usize,
+    /// Owners' coins whose exit could not be started: neither key nor consent.
+    pub without_consent: usize,
     /// Ethereum's latest and finalized block, and the latest one's time.
     pub ethereum: (u64, u64, u64),
     /// Plasma blocks in the contract at the finalized block.
@@ -74,8 +76,15 @@ impl Report {
         std::mem::take(&mut self.notices)
     }
 
-    /// What holds now: says what is new.
-    pub fn hold(&mut self, now: u64, alerts: &[(CoinId, Alert)], unauthorised: &BTreeSet<CoinId>) {
+    /// What holds now: says what is new. Of `unauthorised` coins the exit is due, of those
+    /// `without_consent` it is not.
+    pub fn hold(
+        &mut self,
+        now: u64,
+        alerts: &[(CoinId, Alert)],
+        unauthorised: &BTreeSet<CoinId>,
+        without_consent: &[CoinId],
+    ) {
         let mut holding = BTreeSet::new();
         let mut missing: BTreeMap<BlockNumber, (u64, u64)> = BTreeMap::new();
         for (coin, alert) in alerts {
@@ -108,17 +117,23 @@ impl Report {
         for (block, (since, coins)) in missing {
             let text = format!("plasma block {block}: no node shows {coins} watched coins");
             let data = json!({"plasma_block": block, "since": since, "coins": coins});
-            // The number of coins changes while nodes are asked: it is no new alert.
             let key = format!("plasma block {block}");
-            if !self.alerts.iter().any(|(_, known, _)| *known == key) {
-                let alert = Notice { kind: ALERTS[2], alert: true, text, data };
-                self.notices.push(alert);
-            }
-            holding.insert((0, key, ALERTS[2]));
+            self.raise_once(&mut holding, key, ALERTS[2], text, data);
         }
         for &coin in unauthorised {
             let text = format!("coin {coin}: its owner's exit needs his key or authorization");
             self.raise(&mut holding, coin, ALERTS[4], text, json!({"coin": coin}));
+        }
+        self.progress.without_consent = without_consent.len();
+        if let Some(first) = without_consent.first() {
+            let count = without_consent.len();
+            let text = format!(
+                "{count} watched coins, the first of them {first}, could not exit: their owners' \
+                 authorization is missing or too old"
+            );
+            let data = json!({"coins": count, "first": first});
+            let key = "coins without authorization".to_owned();
+            self.raise_once(&mut holding, key, ALERTS[4], text, data);
         }
         for (coin, text, kind) in self.alerts.difference(&holding) {
             let data = json!({"coin": coin, "alert": kind});
@@ -126,6 +141,22 @@ impl Report {
             self.notices.push(Notice { kind: "over", alert: false, text, data });
         }
         self.alerts = holding;
+    }
+
+    /// An alert about many coins. Their number changes all the time: it is no new alert.
+    fn raise_once(
+        &mut self,
+        holding: &mut BTreeSet<(CoinId, String, &'static str)>,
+        key: String,
+        kind: &'static str,
+        text: String,
+        data: Value,
+    ) {
+        let entry = (0, key, kind);
+        if !self.alerts.contains(&entry) {
+            self.notices.push(Notice { kind, alert: true, text, data });
+        }
+        holding.insert(entry);
     }
 
     fn raise(
@@ -156,7 +187,8 @@ impl Report {
             "schema": 1,
             "ethereum": {"latest": latest, "finalized": finalized, "time": time},
             "plasma_block": {"stored": p.stored, "checked": p.checked},
-            "coins": p.coins, "exiting": p.exiting, "proofs": p.proofs, "errors": p.errors,
+            "coins": p.coins, "exiting": p.exiting, "without_consent": p.without_consent,
+            "proofs": p.proofs, "errors": p.errors,
             "sent": p.sent, "fee_paid_wei": p.fee_paid_wei.to_string(), "alerts": alerts,
         })
     }
@@ -183,6 +215,12 @@ impl Report {
             "gauge",
             "Watched coins with an open exit.",
             &one(p.exiting as u128),
+        );
+        family(
+            "plasma_watcher_coins_without_consent",
+            "gauge",
+            "Watched coins whose exit could not be started.",
+            &one(p.without_consent as u128),
         );
         family(
             "plasma_watcher_ethereum_block",
@@ -221,15 +259,14 @@ impl Report {
             .map(|(action, count)| (format!("{{action=\"{action}\"}}"), u128::from(*count)))
             .collect();
         family("plasma_watcher_transactions_total", "counter", "Transactions sent.", &sent);
-        let alerts: Vec<_> = ALERTS
-            .iter()
-            .map(|kind| {
-                let count = self.alerts.iter().filter(|(_, _, known)| known == kind).count();
-                (format!("{{alert=\"{kind}\"}}"), count as u128)
-            })
-            .collect();
+        let alerts = ALERTS.map(|kind| (format!("{{alert=\"{kind}\"}}"), self.holding(kind)));
         family("plasma_watcher_alerts", "gauge", "Alerts that hold.", &alerts);
         out
+    }
+
+    /// How many alerts of a kind hold.
+    fn holding(&self, kind: &str) -> u128 {
+        self.alerts.iter().filter(|(_, _, known)| *known == kind).count() as u128
     }
 }
 

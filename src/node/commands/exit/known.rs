@@ -35,9 +35,18 @@ pub struct Known {
     pub on_chain: OnChainCoin,
     /// The transfer of the last state that the node has and Ethereum has not yet.
     pub ahead: Option<BlockNumber>,
+    /// The last plasma block of which somebody has said what it holds of the coin.
+    pub until: BlockNumber,
 }
 
 impl Known {
+    /// `coin 3 belongs to 0x..`, and as of which block, if later ones are unknown.
+    pub fn belongs(&self, last: BlockNumber) -> String {
+        let (state, _) = self.history.claim();
+        let text = format!("coin {} belongs to {}", state.coin, state.owner);
+        if self.until < last { format!("{text} as of plasma block {}", self.until) } else { text }
+    }
+
     /// Refuses a coin that has left the contract.
     pub fn active(&self) -> CommandResult<()> {
         if self.on_chain.status == 0 {
@@ -68,6 +77,11 @@ impl<'a> Sources<'a> {
         Ok(Self { context, contract, domain, last, files })
     }
 
+    /// The last plasma block on Ethereum.
+    pub fn last(&self) -> BlockNumber {
+        self.last
+    }
+
     /// The contract's domain.
     pub fn domain(&self) -> &Domain {
         &self.domain
@@ -82,17 +96,22 @@ impl<'a> Sources<'a> {
             history: history.map_err(|error| CommandError::failure("history", error, ""))?,
             on_chain: on_chain.map_err(eth_error)?,
             ahead: None,
+            until: deposit.deposit_block,
         };
         let mut pool = Pool { sources: self, roots: BTreeMap::new(), output };
         match self.kept(coin) {
-            Ok(kept) => {
-                for shown in kept {
-                    pool.put(&mut known.history, shown, "the wallet").await?;
+            Ok(Some(kept)) => {
+                known.until = known.until.max(kept.checked());
+                for shown in kept.included() {
+                    pool.put(&mut known.history, shown.clone(), "the wallet").await?;
                 }
             }
+            Ok(None) => {}
             Err(error) => output.note(format!("without the wallet's records: {error}")),
         }
-        for shown in self.read_files(&known.history)? {
+        let (shown, until) = self.read_files(&known.history)?;
+        known.until = known.until.max(until);
+        for shown in shown {
             pool.put(&mut known.history, shown, "the history file").await?;
         }
         let deployed_at = self.context.config.ethereum.deployed_at;
@@ -109,15 +128,15 @@ impl<'a> Sources<'a> {
     }
 
     /// What the wallet has kept of a coin that it has verified.
-    fn kept(&self, coin: CoinId) -> CommandResult<Vec<Inclusion>> {
+    fn kept(&self, coin: CoinId) -> CommandResult<Option<History>> {
         let files = CoinFiles::open(&self.context.home.0.join("coins"), &self.domain);
         let kept = files.map_err(files_error)?.load(coin).map_err(files_error)?;
-        Ok(kept.map_or_else(Vec::new, |(history, _)| history.included().to_vec()))
+        Ok(kept.map(|(history, _)| history))
     }
 
-    /// The inclusions in the files of this coin.
-    fn read_files(&self, history: &History) -> CommandResult<Vec<Inclusion>> {
-        let mut found = Vec::new();
+    /// The inclusions in the files of this coin, and their last block.
+    fn read_files(&self, history: &History) -> CommandResult<(Vec<Inclusion>, BlockNumber)> {
+        let (mut found, mut until) = (Vec::new(), 0);
         for path in self.files {
             let bad = |error: &dyn std::fmt::Display| {
                 let message = format!("{}: {error}", path.display());
@@ -136,8 +155,9 @@ impl<'a> Sources<'a> {
                 block = block.saturating_add(1);
                 found.extend(transfer.map(|transfer| Inclusion { block, transfer, proof }));
             }
+            until = until.max(block);
         }
-        Ok(found)
+        Ok((found, until))
     }
 
     async fn ask_node(&self, known: &mut Known, pool: &mut Pool<'_>) -> CommandResult<()> {
@@ -155,6 +175,7 @@ impl<'a> Sources<'a> {
                 pool.put(&mut known.history, shown, "the node").await?;
             }
         }
+        known.until = known.until.max(self.last);
         // What is no valid transfer of the owner's concerns nobody.
         let (state, _) = known.history.claim();
         let mut ahead = transfers.iter().filter(|(block, transfer)| {

@@ -60,7 +60,7 @@ pub async fn start(
         let authorization = if state.owner == sender.address() {
             None
         } else {
-            Some(consent(context, &args.authorization, &state, &sources).await?)
+            Some(consent(context, &args.authorization, &known, &sources).await?)
         };
         let deposit = known.history.deposit();
         let parent = match &transfer {
@@ -68,6 +68,7 @@ pub async fn start(
             _ => deposit.deposit_block,
         };
         let block = transfer.as_ref().map_or(0, |(_, transfer)| transfer.block);
+        warn_of_gap(&known, &sources, output);
         warn_of_others(&known, output);
         output.note(format!(
             "coin {coin}: exit of {} by plasma blocks {parent} and {block}, with a bond of {bond} \
@@ -115,9 +116,10 @@ fn check(known: &Known, state: &CoinState) -> CommandResult<()> {
 async fn consent(
     context: &Context,
     files: &[PathBuf],
-    state: &CoinState,
+    known: &Known,
     sources: &Sources<'_>,
 ) -> CommandResult<Authorization> {
+    let (state, _) = known.history.claim();
     let (coin, owner) = (state.coin, state.owner);
     for file in files {
         let found = authorization::read(file, sources.domain())?;
@@ -131,7 +133,8 @@ async fn consent(
         };
         let not_after = found.authorization.not_after;
         if found.owner != owner {
-            return no(format!("signed by {}, but coin {coin} is {owner}'s", found.owner));
+            let belongs = known.belongs(sources.last());
+            return no(format!("signed by {}, but {belongs}", found.owner));
         }
         if found.state_hash != state.hash {
             return no(format!("the consent to the exit of coin {coin} as it was before"));
@@ -144,10 +147,24 @@ async fn consent(
         }
         return Ok(found.authorization);
     }
-    let message = format!("coin {coin} belongs to {owner}");
-    let help =
-        format!("--from its owner, or --authorization with his: plasma exit authorize {coin}");
-    Err(CommandError::new(Exit::Rejected, "not_owner", message, help))
+    let help = if known.until < sources.last() {
+        format!("the rest of its history: --history FILE (plasma coin export {coin} FILE)")
+    } else {
+        format!("--from its owner, or --authorization with his: plasma exit authorize {coin}")
+    };
+    Err(CommandError::new(Exit::Rejected, "not_owner", known.belongs(sources.last()), help))
+}
+
+/// Says that the coin may have been spent since: its exit would be refuted, and the bond be lost.
+fn warn_of_gap(known: &Known, sources: &Sources<'_>, output: &Output) {
+    let (coin, until, last) = (known.history.coin(), known.until, sources.last());
+    if until < last {
+        output.note(format!(
+            "what plasma blocks {} to {last} hold of coin {coin} is unknown: if it was spent \
+             there, the bond is lost",
+            until + 1
+        ));
+    }
 }
 
 /// Says which open exits stand in the way.
@@ -183,8 +200,7 @@ pub async fn authorize(
     let (state, _) = known.history.claim();
     check(&known, &state)?;
     if state.owner != key.address() {
-        let message =
-            format!("coin {} belongs to {}, not {}", args.coin, state.owner, key.address());
+        let message = format!("{}, not {}", known.belongs(sources.last()), key.address());
         return Err(CommandError::new(Exit::Rejected, "not_owner", message, "--from its owner"));
     }
     let not_after = match args.not_after.parse() {

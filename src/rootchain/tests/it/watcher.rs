@@ -1,6 +1,5 @@
 //! The watcher against a real contract and a node that lies or hides.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plasma_core::CoinId;
@@ -28,7 +27,6 @@ impl World {
             owners: Vec::new(),
             coins: Vec::new(),
             payer: Some(key(name)),
-            authorizations: BTreeMap::new(),
             data_grace_s: GRACE_S,
             withdraw: false,
             dry_run: false,
@@ -227,18 +225,22 @@ async fn a_tower_exits_by_the_owners_consent_only() {
         let not_after = 4_000_000_000;
         let digest = authorization_digest(&world.domain, coin, hash, not_after);
         let consent = Authorization { not_after, signature: key(name).sign(digest) };
-        ((coin, hash, address(name)), consent)
+        (coin, hash, address(name), consent)
     };
-    let consents = [(coin, "bob"), (coin, "mallory"), (coin + 1, "mallory")];
-    let authorizations = consents.into_iter().map(signed).collect();
-    let settings = Settings {
-        keys: Vec::new(),
-        owners: vec![address("bob")],
-        authorizations,
-        ..world.settings("carol")
-    };
+    let settings =
+        Settings { keys: Vec::new(), owners: vec![address("bob")], ..world.settings("carol") };
     let mut watcher = Watcher::new(settings).await.unwrap();
-    settle(&world, &mut watcher).await;
+    let said = settle(&world, &mut watcher).await;
+    assert_eq!(count(&said, ALERTS[4]), 1, "{said:?}");
+    assert_eq!(watcher.progress().without_consent, 2);
+    for consent in [(coin, "bob"), (coin, "mallory"), (coin + 1, "mallory")] {
+        let (coin, hash, owner, consent) = signed(consent);
+        watcher.authorize(coin, hash, owner, consent);
+    }
+    // One alert for all coins, which holds on; the coins' own come when an exit is due.
+    let said = settle(&world, &mut watcher).await;
+    assert_eq!(count(&said, ALERTS[4]), 0, "{said:?}");
+    assert_eq!(watcher.progress().without_consent, 1);
     for coin in [coin, coin + 1] {
         let forged = world.forge(coin).await;
         world.exit("mallory", &forged).await;
