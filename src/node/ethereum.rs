@@ -40,10 +40,10 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> CommandResult<T> {
 pub fn eth_error(error: EthError) -> CommandError {
     let (exit, code, help) = match &error {
         EthError::Unreachable { .. } => {
-            (Exit::Unreachable, "ethereum_unreachable", "plasma devnet status")
+            (Exit::Unreachable, "ethereum_unreachable", "is it up? plasma devnet up")
         }
-        // Not one of our contract's: a token's, as revert data in hex.
-        EthError::Reverted(data) if data.starts_with("0x") => {
+        // Not one of our contract's: a token's, by its name (ERC-6093) or as revert data in hex.
+        EthError::Reverted(data) if data.starts_with("0x") || data.starts_with("ERC") => {
             (Exit::Rejected, "reverted", "check the token: address, id, balance")
         }
         EthError::Reverted(_) => (Exit::Rejected, "reverted", "plasma exit list COIN"),

@@ -61,11 +61,12 @@ fn refuse_arguments(error: &clap::Error) -> Exit {
     }
     let similar =
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
-    let help = similar
+    let similar = similar
         .into_iter()
         .find_map(|kind| error.get(kind))
-        .map_or_else(|| "plasma --help".into(), |similar| format!("did you mean `{similar}`?"));
+        .map(|similar| format!("did you mean `{similar}`?"));
     let text = error.to_string();
+    let help = similar.unwrap_or_else(|| help_of(&text));
     // The first paragraph says what is wrong; it may list the arguments that are missing.
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let message = paragraph.trim_start_matches("error: ").trim_end();
@@ -73,6 +74,13 @@ fn refuse_arguments(error: &clap::Error) -> Exit {
     let json = std::env::args_os().any(|argument| argument == "--json");
     Output::new(json, false).error(&CommandError::usage(message, help));
     Exit::Usage
+}
+
+/// The help of the command whose usage an error shows.
+fn help_of(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.strip_prefix("Usage: ")).unwrap_or("plasma");
+    let command = usage.split(' ').take_while(|word| !word.starts_with(['-', '[', '<']));
+    format!("{} --help", command.collect::<Vec<_>>().join(" "))
 }
 
 /// Services log at info; commands print their own results.

@@ -174,10 +174,15 @@ impl From<&IRootChain::OpenExit> for OpenExit {
     }
 }
 
-/// The typed error in revert data, by name; else Solidity's reason, else the data in hex.
+/// The typed error in revert data, by name: the contract's or a token's (ERC-6093); else Solidity's
+/// reason, else the data in hex.
 pub fn error_name(data: &[u8]) -> String {
-    if let Ok(error) = RootChain::RootChainErrors::abi_decode(data) {
-        let text = format!("{error:?}");
+    let ours = RootChain::RootChainErrors::abi_decode(data).map(|error| format!("{error:?}"));
+    let named = ours
+        .or_else(|_| TestERC20::TestERC20Errors::abi_decode(data).map(|e| format!("{e:?}")))
+        .or_else(|_| TestERC721::TestERC721Errors::abi_decode(data).map(|e| format!("{e:?}")))
+        .or_else(|_| TestERC1155::TestERC1155Errors::abi_decode(data).map(|e| format!("{e:?}")));
+    if let Ok(text) = named {
         return text.split('(').next().unwrap_or_default().to_owned();
     }
     match GenericRevertReason::decode(data) {

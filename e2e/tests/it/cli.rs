@@ -62,6 +62,7 @@ fn unknown_commands_and_keys_are_explained() {
     let answer = plasma(&home1, "--json exit start 1");
     assert_eq!(answer.code, 2, "{answer:?}");
     assert!(answer.error()["message"].as_str().unwrap().contains("--from"), "{answer:?}");
+    assert_eq!(answer.error()["help"], "plasma exit start --help");
 
     let home2 = home("max_blok_margin = 3");
     for form in ["", "--json "] {

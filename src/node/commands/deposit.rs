@@ -71,6 +71,9 @@ fn check_options(args: &Deposit) -> CommandResult<U256> {
     if args.asset == AssetName::Erc721 && args.count != 1 {
         return refuse("an NFT is one coin: no --count");
     }
+    if matches!(args.asset, AssetName::Erc721 | AssetName::Erc1155) && args.id.is_none() {
+        return refuse("which token? --id");
+    }
     if args.asset == AssetName::Eth && (args.mint || args.id.is_some() || args.token.is_some()) {
         return refuse("--mint, --id and --token are of tokens: pass --asset");
     }

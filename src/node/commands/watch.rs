@@ -14,6 +14,7 @@ use plasma_core::Address;
 use plasma_core::signature::SigningKey;
 use plasma_rootchain::courier::Policy;
 use plasma_rootchain::ethereum::Ethereum;
+use plasma_rootchain::watcher::book::BookError;
 use plasma_rootchain::watcher::report::{Notice, Report};
 use plasma_rootchain::watcher::{Settings, WatchError, Watcher};
 use serde_json::{Value, json};
@@ -114,11 +115,6 @@ fn take_consents(inbox: &mut Inbox, watcher: &mut Watcher) -> io::Result<()> {
 
 fn tell(notice: &Notice, output: &Output) {
     let Notice { kind, alert, text, data } = notice;
-    if *alert {
-        tracing::warn!(alert = kind, %data, "{text}");
-    } else {
-        tracing::info!(step = kind, %data, "{text}");
-    }
     let line = if *alert { format!("ALERT {kind}: {text}") } else { text.clone() };
     output
         .line(line, json!({"schema": 1, "kind": kind, "alert": alert, "text": text, "data": data}));
@@ -184,6 +180,9 @@ async fn settings(context: &Context, args: &Watch) -> CommandResult<Settings> {
 fn watch_error(error: WatchError) -> CommandError {
     match error {
         WatchError::Ethereum(error) => eth_error(error),
+        WatchError::Book(BookError::Locked(_)) => {
+            CommandError::usage(error, "stop the other one, or --home DIR for a second")
+        }
         other => CommandError::usage(other, "plasma watch --help"),
     }
 }

@@ -152,7 +152,7 @@ pub async fn show(context: &Context, args: &cli::ExitShow, output: &Output) -> C
         format!("exit {id} of coin {coin}  {state}{}", place(active, position)),
         format!("beneficiary  {}", exit.beneficiary),
         format!("payer        {}, bond {} wei", exit.payer, exit.bond),
-        format!("age          {} (blocks {} and {})", exit.age(), exit.parent_block, exit.block),
+        format!("age          plasma blocks {} and {}", exit.parent_block, exit.block),
         format!("state        {}", exit.state_hash),
     ];
     if !exit.of_deposit() {
