@@ -86,6 +86,8 @@ pub struct Book {
     file: File,
     /// Held for as long as the book is open.
     _lock: File,
+    /// The file may end in a part of a line.
+    torn: bool,
     domain: Domain,
     coins: BTreeMap<CoinId, History>,
     /// Coins that ever had an exit.
@@ -114,6 +116,7 @@ impl Book {
             file: file.map_err(failed(&path))?,
             path,
             _lock: lock,
+            torn: false,
             domain,
             coins: BTreeMap::new(),
             touched: BTreeSet::new(),
@@ -127,12 +130,20 @@ impl Book {
         Ok(book)
     }
 
+    /// A line that does not read says nothing. What it said is read again from Ethereum, unless it
+    /// is the last one: that was torn by a crash, and not acted on.
     fn load(&mut self) -> Result<(), BookError> {
+        let (mut damaged, mut torn) = (false, false);
         let failed = |source| BookError::Io { path: self.path.clone(), source };
         let reader = BufReader::new(File::open(&self.path).map_err(failed)?);
         for line in reader.split(b'\n') {
-            // A line torn by a crash is the last one, and was not acted on.
-            let Ok(line) = serde_json::from_slice(&line.map_err(failed)?) else { continue };
+            let line = line.map_err(failed)?;
+            damaged |= torn;
+            torn = false;
+            let Ok(line) = serde_json::from_slice(&line) else {
+                torn = !line.is_empty();
+                continue;
+            };
             match line {
                 Line::Format { format, chain_id, root_chain } => {
                     let domain = Domain::new(chain_id, root_chain);
@@ -143,8 +154,9 @@ impl Book {
                 }
                 Line::History { history } => {
                     let decoded = hex_bytes(&history).and_then(|b| History::decode(&b).ok());
-                    if let Some(history) = decoded.filter(|h| *h.domain() == self.domain) {
-                        self.coins.insert(history.coin(), history);
+                    match decoded.filter(|history| *history.domain() == self.domain) {
+                        Some(history) => drop(self.coins.insert(history.coin(), history)),
+                        None => damaged = true,
                     }
                 }
                 Line::Checked { checked, coins } => {
@@ -169,6 +181,9 @@ impl Book {
                 }
             }
         }
+        if damaged {
+            self.position = None;
+        }
         Ok(())
     }
 
@@ -192,17 +207,25 @@ impl Book {
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         fs::rename(&beside, &self.path)?;
         self.file = OpenOptions::new().append(true).open(&self.path)?;
+        self.torn = false;
         Ok(())
     }
 
     /// Appends lines and waits until they are on disk.
     fn append(&mut self, lines: &[Line]) -> Result<(), BookError> {
         let mut bytes = Vec::new();
+        if self.torn {
+            bytes.push(b'\n');
+        }
+        // Of a write that fails, on a full disk, a part may be there.
+        self.torn = true;
         let written = lines.iter().try_for_each(|line| write_line(&mut bytes, line));
         let written = written.and_then(|()| self.file.write_all(&bytes));
         written
             .and_then(|()| self.file.sync_data())
-            .map_err(|source| BookError::Io { path: self.path.clone(), source })
+            .map_err(|source| BookError::Io { path: self.path.clone(), source })?;
+        self.torn = false;
+        Ok(())
     }
 
     /// Sets whose coins, and which others, are guarded. For new ones everything is read again.

@@ -20,6 +20,9 @@ use crate::ethereum::{At, Head};
 /// Most coins of one question about their past.
 const COINS_PER_QUESTION: usize = 100;
 
+/// Most blocks above the finalized one, a week's: beyond it an endpoint is not believed.
+const UNFINALIZED_MAX: u64 = 50_400;
+
 impl Watcher {
     /// Reads what is new on Ethereum.
     pub(super) async fn follow_ethereum(&mut self) -> Result<(), WatchError> {
@@ -30,6 +33,10 @@ impl Watcher {
         let finalized = ethereum.head(At::Finalized).await?;
         let finalized = finalized.ok_or(WatchError::NoBlock("finalized"))?;
         let latest = ethereum.head(At::Latest).await?.ok_or(WatchError::NoBlock("latest"))?;
+        // A liar's head would keep the watcher reading for ever.
+        if latest.number.saturating_sub(finalized.number) > UNFINALIZED_MAX {
+            return Err(WatchError::NoBlock("plausible latest"));
+        }
         if finalized.number < self.settings.deployed_at {
             return Err(WatchError::NoBlock("finalized, with the contract,"));
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod anvil;
+mod book;
 mod chain;
 mod contract;
 mod decide;
